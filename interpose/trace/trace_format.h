@@ -23,7 +23,7 @@
 #define NSPY_CHUNK_RAW_BYTES_MAX (1u << 20)
 #define NSPY_CHUNK_PACKED_BYTES_MAX                                                                \
 	(NSPY_CHUNK_RAW_BYTES_MAX + (NSPY_CHUNK_RAW_BYTES_MAX >> 7) + 512u)
-#define NSPY_CHUNK_RECORDS_MAX   4096u
+#define NSPY_CHUNK_RECORDS_MAX   2048u
 #define NSPY_CHUNK_TEMPLATES_MAX NSPY_CHUNK_RECORDS_MAX
 #define NSPY_TEXT_BYTES_MAX      4096u
 #define NSPY_COMM_INDEX_NONE     0xFFFFFFFFu
@@ -59,6 +59,7 @@ enum nspy_rec_flag {
 	NSPY_CALL_NESTED = 0x04,   /* made from inside another wrapped call */
 	NSPY_CALL_OPEN = 0x08,     /* entered, had not returned when the trace was cut */
 	NSPY_CALL_NOSEQ = 0x10,    /* no sequence number could be given (seq is 0) */
+	NSPY_CALL_PEER_SEQ = 0x20, /* seq counts per peer and direction, not per communicator */
 };
 
 /*
