@@ -21,24 +21,6 @@ struct nspy_live {
 	uint32_t clock_count;
 };
 
-uint64_t nspy_clock_to_ns(const struct nspy_clock_piece *pieces, uint32_t count, uint64_t ticks)
-{
-	const struct nspy_clock_piece *p;
-	uint32_t i = count;
-
-	if (count == 0)
-		return ticks;
-	while (i > 1 && pieces[i - 1].base_ticks > ticks)
-		i--;
-	p = &pieces[i - 1];
-	/* Before the first piece the same line is followed backwards. */
-	if (ticks < p->base_ticks)
-		return p->base_ns -
-		       (uint64_t)(((unsigned __int128)(p->base_ticks - ticks) * p->mult) >> 32);
-	return p->base_ns +
-	       (uint64_t)(((unsigned __int128)(ticks - p->base_ticks) * p->mult) >> 32);
-}
-
 static bool fits(size_t offset, size_t count, size_t each, size_t bytes)
 {
 	return offset <= bytes && offset % 64 == 0 && count <= (bytes - offset) / each;
@@ -175,6 +157,7 @@ void nspy_live_info(const struct nspy_live *live, struct nspy_live_info *ret)
 		.run_id = head->run_id,
 		.pid = head->pid,
 		.state = head->state,
+		.exit_code = head->exit_code,
 		.heartbeat_ns =
 			nspy_clock_to_ns(live->clock, live->clock_count, head->heartbeat_ticks),
 	};

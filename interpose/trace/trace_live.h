@@ -50,6 +50,7 @@ struct nspy_clock_piece {
 enum nspy_live_state {
 	NSPY_LIVE_RUNNING = 1,
 	NSPY_LIVE_ENDED = 2,
+	NSPY_LIVE_EXITED = 3, /* _exit was called: see exit_code; nothing was flushed */
 };
 
 struct nspy_live_head {
@@ -73,7 +74,7 @@ struct nspy_live_head {
 	_Atomic uint64_t heartbeat_ticks; /* last time the writer thread was alive */
 	_Atomic uint64_t loss[NSPY_LOSS_COUNT];
 	_Atomic uint32_t clock_count; /* pieces ever made; piece i lies at i % NSPY_CLOCK_PIECES */
-	uint32_t reserved;
+	_Atomic int32_t exit_code;    /* argument of _exit when state is EXITED */
 	struct nspy_clock_piece clock[NSPY_CLOCK_PIECES];
 };
 
@@ -139,6 +140,7 @@ struct nspy_live_info {
 	uint64_t run_id;
 	uint32_t pid;
 	uint32_t state; /* enum nspy_live_state */
+	int32_t exit_code;
 	uint64_t heartbeat_ns;
 	int64_t mono_to_real_ns;
 	uint64_t loss[NSPY_LOSS_COUNT];

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compat.h"
+
+#include "comm.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "api_ids.h"
+#include "clock.h"
+#include "core.h"
+#include "export.h"
+#include "resolve.h"
+#include "thread.h"
+
+#define TABLE_SLOTS 8192u /* power of two, at most half full */
+#define P2P_BYTES   (2u << 20)
+#define TOMBSTONE   ((const void *)1)
+
+struct table_slot {
+	_Atomic(const void *) handle; /* NULL = never used, TOMBSTONE = free again */
+	_Atomic(struct nspy_comm *) comm;
+};
+
+struct registry {
+	struct table_slot table[TABLE_SLOTS];
+	struct nspy_comm comms[NSPY_COMMS_MAX];
+	uint32_t next_index; /* of the next communicator; never reused */
+	_Atomic uint32_t p2p_used;
+	_Atomic uint32_t p2p[P2P_BYTES / sizeof(uint32_t)];
+};
+
+static struct registry *registry;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+bool nspy_comm_start(void)
+{
+	/* Untouched parts cost address space only. */
+	void *p = mmap(NULL, sizeof(struct registry), PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (p == MAP_FAILED)
+		return false;
+	/* In a forked child the old one and its lock may be in any state. */
+	if (registry)
+		munmap(registry, sizeof(*registry));
+	registry = p;
+	pthread_mutex_init(&lock, NULL);
+	return true;
+}
+
+uint64_t nspy_hash(const void *data, size_t bytes, uint64_t seed)
+{
+	return XXH64(data, bytes, seed);
+}
+
+static uint32_t slot_of(const void *handle)
+{
+	uint64_t h = (uint64_t)(uintptr_t)handle * 0x9E3779B97F4A7C15ULL;
+
+	return (uint32_t)(h >> 51) & (TABLE_SLOTS - 1);
+}
+
+struct nspy_comm *nspy_comm_find(const void *handle)
+{
+	uint32_t i = slot_of(handle);
+
+	for (uint32_t n = 0; n < TABLE_SLOTS; n++, i = (i + 1) & (TABLE_SLOTS - 1)) {
+		const struct table_slot *slot = &registry->table[i];
+		const void *there = atomic_load_explicit(&slot->handle, memory_order_acquire);
+
+		if (nspy_likely(there == handle))
+			return atomic_load_explicit(&slot->comm, memory_order_relaxed);
+		if (!there)
+			return NULL;
+	}
+	return NULL;
+}
+
+/* Lock held. */
+static void table_add(const void *handle, struct nspy_comm *comm)
+{
+	uint32_t i = slot_of(handle);
+
+	for (;; i = (i + 1) & (TABLE_SLOTS - 1)) {
+		struct table_slot *slot = &registry->table[i];
+		const void *there = atomic_load_explicit(&slot->handle, memory_order_relaxed);
+
+		if (there && there != TOMBSTONE && there != handle)
+			continue;
+		atomic_store_explicit(&slot->comm, comm, memory_order_relaxed);
+		/* Pairs with the acquire load of nspy_comm_find. */
+		atomic_store_explicit(&slot->handle, handle, memory_order_release);
+		return;
+	}
+}
+
+/* Lock held. Tombstones before a never-used slot are turned back, so that they do not pile up. */
+static void table_remove(const void *handle)
+{
+	uint32_t i = slot_of(handle), next;
+
+	for (;; i = (i + 1) & (TABLE_SLOTS - 1)) {
+		const void *there =
+			atomic_load_explicit(&registry->table[i].handle, memory_order_relaxed);
+		if (!there)
+			return;
+		if (there == handle)
+			break;
+	}
+	atomic_store_explicit(&registry->table[i].handle, TOMBSTONE, memory_order_relaxed);
+	next = (i + 1) & (TABLE_SLOTS - 1);
+	while (!atomic_load_explicit(&registry->table[next].handle, memory_order_relaxed) &&
+	       atomic_load_explicit(&registry->table[i].handle, memory_order_relaxed) ==
+		       TOMBSTONE) {
+		atomic_store_explicit(&registry->table[i].handle, NULL, memory_order_release);
+		next = i;
+		i = (i - 1) & (TABLE_SLOTS - 1);
+	}
+}
+
+static void write_record(struct nspy_comm *comm)
+{
+	union nspy_any_rec rec = {.comm = comm->rec};
+
+	rec.comm.when = nspy_ticks();
+	nspy_thread_append(&rec);
+}
+
+/* A free place, or that of the communicator that has been gone for longest. Lock held. */
+static struct nspy_comm *take_place(void)
+{
+	struct nspy_comm *oldest = NULL;
+
+	for (uint32_t i = 0; i < NSPY_COMMS_MAX; i++) {
+		struct nspy_comm *c = &registry->comms[i];
+
+		if (!c->used)
+			return c;
+		if ((c->rec.flags & (NSPY_COMM_GONE | NSPY_COMM_FAILED)) &&
+		    (!oldest || c->rec.comm < oldest->rec.comm))
+			oldest = c;
+	}
+	return oldest;
+}
+
+/* How often this process has used the same id in the same role. Lock held. */
+static uint32_t occurrence(const struct nspy_comm_rec *rec)
+{
+	uint32_t n = 1;
+
+	for (uint32_t i = 0; i < NSPY_COMMS_MAX && registry->comms[i].used; i++) {
+		const struct nspy_comm_rec *other = &registry->comms[i].rec;
+
+		if (other->id_hash == rec->id_hash && other->nranks == rec->nranks &&
+		    other->rank == rec->rank && other->ordinal >= n)
+			n = other->ordinal + 1;
+	}
+	return n;
+}
+
+/* Room for p2p ordinals; a place that is used again keeps its own if it is large enough. */
+static void take_p2p(struct nspy_comm *comm, int nranks)
+{
+	uint32_t words = 2 * (uint32_t)nranks;
+	uint32_t at;
+
+	if (nranks <= 0 || nranks > (int)(P2P_BYTES / 8))
+		return;
+	if (comm->p2p && comm->p2p_ranks >= (uint32_t)nranks) {
+		for (uint32_t i = 0; i < 2 * comm->p2p_ranks; i++)
+			atomic_store_explicit(&comm->p2p[i], 0, memory_order_relaxed);
+		return;
+	}
+	at = atomic_fetch_add_explicit(&registry->p2p_used, words, memory_order_relaxed);
+	if (at + words > P2P_BYTES / sizeof(uint32_t)) {
+		atomic_fetch_sub_explicit(&registry->p2p_used, words, memory_order_relaxed);
+		comm->p2p = NULL;
+		return;
+	}
+	comm->p2p_ranks = (uint32_t)nranks;
+	comm->p2p = &registry->p2p[at];
+}
+
+static struct nspy_comm *new_locked(const struct nspy_comm_rec *rec)
+{
+	struct nspy_comm *comm = take_place();
+	uint32_t ordinal = rec->ordinal;
+
+	if (!comm)
+		return NULL;
+	if (rec->id_hash)
+		ordinal = occurrence(rec);
+	comm->rec = *rec;
+	comm->rec.kind = NSPY_REC_COMM;
+	comm->rec.comm = registry->next_index++;
+	comm->rec.ordinal = ordinal;
+	if (rec->id_hash && rec->origin == NSPY_COMM_INIT_RANK) {
+		const uint64_t parts[3] = {rec->id_hash, (uint64_t)rec->nranks, ordinal};
+
+		comm->rec.key = nspy_hash(parts, sizeof(parts), rec->origin);
+	}
+	atomic_store_explicit(&comm->coll_seq, 0, memory_order_relaxed);
+	atomic_store_explicit(&comm->capture_seq, 0, memory_order_relaxed);
+	atomic_store_explicit(&comm->capture_epoch, 0, memory_order_relaxed);
+	atomic_store_explicit(&comm->async_state, -1, memory_order_relaxed);
+	memset(comm->children, 0, sizeof(comm->children));
+	comm->pending_serial = 0;
+	take_p2p(comm, rec->nranks);
+	comm->used = true;
+	return comm;
+}
+
+struct nspy_comm *nspy_comm_new(const struct nspy_comm_rec *rec)
+{
+	struct nspy_comm *comm;
+
+	pthread_mutex_lock(&lock);
+	comm = new_locked(rec);
+	pthread_mutex_unlock(&lock);
+	if (!comm) {
+		nspy_count_loss(NSPY_LOSS_COMMS, 1);
+		return NULL;
+	}
+	write_record(comm);
+	return comm;
+}
+
+struct nspy_comm *nspy_comm_by_index(uint32_t index)
+{
+	for (uint32_t i = 0; i < NSPY_COMMS_MAX && registry->comms[i].used; i++)
+		if (registry->comms[i].rec.comm == index)
+			return &registry->comms[i];
+	return NULL;
+}
+
+void nspy_comm_bind(struct nspy_comm *comm, const void *handle)
+{
+	if (!handle || comm->rec.handle == (uint64_t)(uintptr_t)handle)
+		return;
+	pthread_mutex_lock(&lock);
+	comm->rec.handle = (uint64_t)(uintptr_t)handle;
+	table_add(handle, comm);
+	pthread_mutex_unlock(&lock);
+}
+
+void nspy_comm_unbind(struct nspy_comm *comm)
+{
+	pthread_mutex_lock(&lock);
+	if (comm->rec.handle)
+		table_remove((const void *)(uintptr_t)comm->rec.handle);
+	pthread_mutex_unlock(&lock);
+}
+
+void nspy_comm_update(struct nspy_comm *comm, uint8_t more_flags)
+{
+	comm->rec.flags |= more_flags;
+	write_record(comm);
+}
+
+static int ask(unsigned int fn, const void *handle)
+{
+	typedef int ask_fn(const void *comm, int *value);
+	ask_fn *real = (ask_fn *)nspy_real(fn);
+	int value = -1;
+
+	return real && real(handle, &value) == 0 ? value : -1;
+}
+
+void nspy_comm_ready(struct nspy_comm *comm)
+{
+	const void *handle = (const void *)(uintptr_t)comm->rec.handle;
+
+	if (handle && comm->rec.nranks < 0) {
+		comm->rec.nranks = ask(NSPY_FN_NCCL_COMM_COUNT, handle);
+		comm->rec.rank = ask(NSPY_FN_NCCL_COMM_USER_RANK, handle);
+		pthread_mutex_lock(&lock);
+		take_p2p(comm, comm->rec.nranks);
+		pthread_mutex_unlock(&lock);
+	}
+	comm->pending_serial = 0;
+	nspy_comm_update(comm, NSPY_COMM_READY);
+}
+
+struct nspy_comm *nspy_comm_find_or_note(const void *handle)
+{
+	struct nspy_comm *comm = handle ? nspy_comm_find(handle) : NULL;
+	struct nspy_comm_rec rec = {
+		.origin = NSPY_COMM_FOUND,
+		.nranks = -1,
+		.rank = -1,
+	};
+	int saved = errno;
+
+	if (nspy_likely(comm || !handle))
+		return comm;
+	rec.key = nspy_hash(&handle, sizeof(handle), nspy_core.id.run_id);
+	comm = nspy_comm_new(&rec);
+	if (comm) {
+		nspy_comm_bind(comm, handle);
+		nspy_comm_ready(comm);
+	}
+	errno = saved;
+	return comm;
+}
+
+void nspy_comm_group_done(uint32_t serial, bool ok)
+{
+	for (uint32_t i = 0; i < NSPY_COMMS_MAX && registry->comms[i].used; i++) {
+		struct nspy_comm *comm = &registry->comms[i];
+
+		if (comm->pending_serial != serial)
+			continue;
+		comm->pending_serial = 0;
+		if (ok)
+			nspy_comm_ready(comm);
+		else
+			nspy_comm_update(comm, NSPY_COMM_FAILED);
+	}
+}
+
+uint32_t nspy_comm_next_child(struct nspy_comm *parent, enum nspy_comm_origin origin)
+{
+	uint32_t n;
+
+	pthread_mutex_lock(&lock);
+	n = ++parent->children[origin % 6];
+	pthread_mutex_unlock(&lock);
+	return n;
+}
+
+uint64_t nspy_comm_next_p2p(struct nspy_comm *comm, int peer, bool send)
+{
+	_Atomic uint32_t *counter;
+	uint32_t n;
+
+	if (nspy_unlikely(!comm->p2p || peer < 0 || (uint32_t)peer >= comm->p2p_ranks))
+		return 0;
+	counter = &comm->p2p[send ? (uint32_t)peer : comm->p2p_ranks + (uint32_t)peer];
+	n = atomic_load_explicit(counter, memory_order_relaxed) + 1;
+	atomic_store_explicit(counter, n, memory_order_relaxed);
+	return n;
+}
+
+size_t nspy_comm_snapshot(struct nspy_comm_rec *out, size_t capacity)
+{
+	size_t n = 0;
+
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; i < NSPY_COMMS_MAX && registry->comms[i].used && n < capacity; i++)
+		out[n++] = registry->comms[i].rec;
+	pthread_mutex_unlock(&lock);
+	return n;
+}

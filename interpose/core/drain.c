@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compat.h"
+
+#include "drain.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "clock.h"
+#include "core.h"
+#include "segment.h"
+#include "trace_encode.h"
+
+/* Records a chunk holds at most: 64 KiB of them, and the encoder's bound fits the buffer. */
+#define BATCH_RECORDS 1020u
+#define PAGES_MAX     (NSPY_LIVE_BYTES / NSPY_PAGE_BYTES + NSPY_EXTRA_PAGES)
+
+static struct buffers {
+	union nspy_any_rec batch[BATCH_RECORDS];
+	uint8_t payload[NSPY_RAW_BYTES_MAX];
+	struct nspy_page *pages[PAGES_MAX];
+	uint8_t scratch[];
+} * buf;
+
+bool nspy_drain_start(void)
+{
+	size_t bytes = sizeof(*buf) + nspy_ops_scratch_bytes();
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	buf = p == MAP_FAILED ? NULL : p;
+	return buf != NULL;
+}
+
+/* Pairs with the release store of nspy_thread_append. */
+static uint32_t pending_of(const struct nspy_page *page)
+{
+	return atomic_load_explicit(&page->committed, memory_order_acquire) -
+	       atomic_load_explicit(&page->drained, memory_order_relaxed);
+}
+
+static uint32_t state_of(const struct nspy_page *page)
+{
+	return atomic_load_explicit(&page->state, memory_order_acquire);
+}
+
+void nspy_drain_level(struct nspy_drain_level *ret)
+{
+	*ret = (struct nspy_drain_level){.live_pages = nspy_core.head->page_count};
+	for (uint32_t i = 0; i < nspy_page_total(); i++) {
+		const struct nspy_page *page = nspy_page_at(i);
+
+		if (state_of(page) == NSPY_PAGE_FREE)
+			continue;
+		ret->pages_in_use++;
+		ret->pending += pending_of(page);
+	}
+}
+
+static int by_thread_and_age(const void *a, const void *b)
+{
+	const struct nspy_page *x = *(struct nspy_page *const *)a;
+	const struct nspy_page *y = *(struct nspy_page *const *)b;
+
+	if (x->serial != y->serial)
+		return x->serial < y->serial ? -1 : 1;
+	return x->generation < y->generation ? -1 : 1;
+}
+
+static int by_age(const void *a, const void *b)
+{
+	const struct nspy_page *x = *(struct nspy_page *const *)a;
+	const struct nspy_page *y = *(struct nspy_page *const *)b;
+
+	return x->generation < y->generation ? -1 : 1;
+}
+
+/* Insertion sort: libc's qsort may allocate, and the pages are few and nearly in order. */
+static void sort_pages(struct nspy_page **pages, uint32_t count,
+		       int (*compare)(const void *, const void *))
+{
+	for (uint32_t i = 1; i < count; i++) {
+		struct nspy_page *page = pages[i];
+		uint32_t k = i;
+
+		for (; k && compare(&page, &pages[k - 1]) < 0; k--)
+			pages[k] = pages[k - 1];
+		pages[k] = page;
+	}
+}
+
+static uint32_t collect_pages(bool full_only, bool live_only)
+{
+	uint32_t total = live_only ? nspy_core.head->page_count : nspy_page_total();
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < total; i++) {
+		struct nspy_page *page = nspy_page_at(i);
+		uint32_t state = state_of(page);
+
+		if (state == NSPY_PAGE_FULL ||
+		    (!full_only && state == NSPY_PAGE_OWNED && pending_of(page)))
+			buf->pages[count++] = page;
+	}
+	return count;
+}
+
+/* All of it is safe (or given up) and its thread has moved on: free for the next. */
+static void release_if_done(struct nspy_page *page)
+{
+	if (state_of(page) != NSPY_PAGE_FULL || pending_of(page))
+		return;
+	atomic_store_explicit(&page->committed, 0, memory_order_relaxed);
+	atomic_store_explicit(&page->drained, 0, memory_order_relaxed);
+	/* Pairs with the acquire of the thread that takes the page. */
+	atomic_store_explicit(&page->state, NSPY_PAGE_FREE, memory_order_release);
+}
+
+struct batch {
+	uint32_t serial;
+	uint32_t count;
+	uint64_t first_index;
+	uint32_t first_page, last_page; /* of buf->pages */
+	uint32_t last_drained;          /* new value of drained in last_page */
+};
+
+static void convert(union nspy_any_rec *rec, const struct nspy_clock_piece *pieces, uint32_t count)
+{
+	/* `enter` and the `when` of the other kinds share their place. */
+	rec->call.enter = nspy_clock_to_ns(pieces, count, rec->call.enter);
+	if (rec->call.kind == NSPY_REC_CALL)
+		rec->call.leave = nspy_clock_to_ns(pieces, count, rec->call.leave);
+}
+
+static void time_span(const union nspy_any_rec *records, uint32_t count, uint64_t *ret_first,
+		      uint64_t *ret_last)
+{
+	*ret_first = UINT64_MAX;
+	*ret_last = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t begin = records[i].call.enter;
+		uint64_t end =
+			records[i].call.kind == NSPY_REC_CALL ? records[i].call.leave : begin;
+
+		if (begin < *ret_first)
+			*ret_first = begin;
+		if (end > *ret_last)
+			*ret_last = end;
+	}
+}
+
+static bool write_batch(const struct batch *b)
+{
+	struct nspy_clock_piece pieces[NSPY_CLOCK_PIECES];
+	uint32_t piece_count = nspy_clock_pieces(nspy_core.head, pieces);
+	struct nspy_chunk_info info = {
+		.kind = NSPY_CHUNK_OPS,
+		.thread_serial = b->serial,
+		.records = b->count,
+		.first_index = b->first_index,
+	};
+	long bytes;
+
+	for (uint32_t i = 0; i < b->count; i++)
+		convert(&buf->batch[i], pieces, piece_count);
+	time_span(buf->batch, b->count, &info.first_ns, &info.last_ns);
+	bytes = nspy_ops_encode(buf->batch, b->count, buf->scratch, buf->payload,
+				sizeof(buf->payload));
+	if (bytes < 0 || !nspy_segment_write(&info, buf->payload, (size_t)bytes))
+		return false;
+	for (uint32_t i = b->first_page; i <= b->last_page; i++) {
+		struct nspy_page *page = buf->pages[i];
+		uint32_t drained = i == b->last_page ? b->last_drained
+						     : atomic_load_explicit(&page->committed,
+									    memory_order_acquire);
+
+		atomic_store_explicit(&page->drained, drained, memory_order_release);
+		release_if_done(page);
+	}
+	return true;
+}
+
+/* Adds records of page i from `from` on, as many as fit; returns the index behind the last. */
+static uint32_t fill(struct batch *b, uint32_t i, uint32_t from, uint32_t committed)
+{
+	const struct nspy_page *page = buf->pages[i];
+	uint32_t room = BATCH_RECORDS - b->count;
+	uint32_t n = committed - from < room ? committed - from : room;
+
+	memcpy(&buf->batch[b->count], &page->rec[from], n * sizeof(page->rec[0]));
+	b->count += n;
+	b->last_page = i;
+	b->last_drained = from + n;
+	return from + n;
+}
+
+bool nspy_drain_pages(void)
+{
+	uint32_t count = collect_pages(false, false);
+	struct batch b = {0};
+
+	sort_pages(buf->pages, count, by_thread_and_age);
+	for (uint32_t i = 0; i < count; i++) {
+		struct nspy_page *page = buf->pages[i];
+		uint32_t committed = atomic_load_explicit(&page->committed, memory_order_acquire);
+		uint32_t from = atomic_load_explicit(&page->drained, memory_order_relaxed);
+
+		while (from < committed) {
+			/* A chunk holds one thread and no gap. */
+			if (b.count && (b.serial != page->serial || b.count == BATCH_RECORDS ||
+					b.first_index + b.count != page->first_index + from)) {
+				if (!write_batch(&b))
+					return false;
+				b.count = 0;
+			}
+			if (!b.count)
+				b = (struct batch){.serial = page->serial,
+						   .first_index = page->first_index + from,
+						   .first_page = i};
+			from = fill(&b, i, from, committed);
+		}
+		release_if_done(page); /* full and empty already */
+	}
+	return !b.count || write_batch(&b);
+}
+
+void nspy_drain_drop_oldest(void)
+{
+	uint32_t count = collect_pages(true, true);
+	struct nspy_drain_level level;
+
+	sort_pages(buf->pages, count, by_age);
+	nspy_drain_level(&level);
+	for (uint32_t i = 0; i < count && level.pages_in_use > level.live_pages / 2; i++) {
+		struct nspy_page *page = buf->pages[i];
+
+		nspy_count_loss(NSPY_LOSS_RECORDS_WRITE, pending_of(page));
+		atomic_store_explicit(&page->drained,
+				      atomic_load_explicit(&page->committed, memory_order_acquire),
+				      memory_order_release);
+		release_if_done(page);
+		level.pages_in_use--;
+	}
+}
+
+static bool has_pages(uint32_t serial)
+{
+	for (uint32_t i = 0; i < nspy_page_total(); i++)
+		if (state_of(nspy_page_at(i)) != NSPY_PAGE_FREE &&
+		    nspy_page_at(i)->serial == serial)
+			return true;
+	return false;
+}
+
+void nspy_drain_free_slots(void)
+{
+	for (uint32_t i = 0; i < nspy_slot_total(); i++) {
+		struct nspy_slot *slot = nspy_slot_at(i);
+
+		if (atomic_load_explicit(&slot->state, memory_order_acquire) != NSPY_SLOT_ORPHAN ||
+		    has_pages(slot->serial))
+			continue;
+		atomic_fetch_add_explicit(&nspy_core.calls_of_gone_threads,
+					  atomic_load_explicit(&slot->calls, memory_order_relaxed),
+					  memory_order_relaxed);
+		nspy_count_loss(NSPY_LOSS_RECORDS_NO_PAGE,
+				atomic_load_explicit(&slot->lost, memory_order_relaxed));
+		atomic_store_explicit(&slot->lost, 0, memory_order_relaxed);
+		atomic_store_explicit(&slot->state, NSPY_SLOT_FREE, memory_order_release);
+	}
+}

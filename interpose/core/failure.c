@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compat.h"
+
+#include "failure.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "api_ids.h"
+#include "clock.h"
+#include "resolve.h"
+#include "thread.h"
+
+#define LAST_ERROR_BYTES_MAX 400u
+#define LAST_ERRORS_MAX      256u /* a loop that polls a broken communicator must not fill pages */
+
+void nspy_append_text(enum nspy_text_topic topic, const char *text, uint32_t callno, uint32_t comm)
+{
+	size_t left = strnlen(text, NSPY_TEXT_BYTES_MAX);
+
+	do {
+		union nspy_any_rec rec = {0};
+		size_t piece = left < NSPY_TEXT_PIECE_BYTES ? left : NSPY_TEXT_PIECE_BYTES;
+
+		rec.text.when = nspy_ticks();
+		rec.text.topic = (uint16_t)topic;
+		rec.text.kind = NSPY_REC_TEXT;
+		rec.text.bytes = (uint8_t)piece;
+		rec.text.callno = callno;
+		rec.text.comm = comm;
+		memcpy(rec.text.text, text, piece);
+		text += piece;
+		left -= piece;
+		rec.text.flags = left != 0;
+		nspy_thread_append(&rec);
+	} while (left);
+}
+
+void nspy_note_failure(const struct nspy_rec *rec)
+{
+	typedef const char *last_error_fn(void *comm);
+	static _Atomic uint32_t noted;
+	char text[LAST_ERROR_BYTES_MAX];
+	int saved = errno;
+	last_error_fn *last_error;
+	const char *found;
+
+	if (nspy_fn_table[rec->fn].library != NSPY_LIB_NCCL ||
+	    atomic_load_explicit(&noted, memory_order_relaxed) >= LAST_ERRORS_MAX)
+		return;
+	last_error = (last_error_fn *)nspy_real(NSPY_FN_NCCL_GET_LAST_ERROR);
+	found = last_error ? last_error(NULL) : NULL;
+	if (found && found[0]) {
+		atomic_fetch_add_explicit(&noted, 1, memory_order_relaxed);
+		text[0] = '\0';
+		strncat(text, found, sizeof(text) - 1); /* it may change under us: copy first */
+		nspy_append_text(NSPY_TEXT_LAST_ERROR, text, rec->callno, rec->comm);
+	}
+	errno = saved;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compat.h"
+
+#include "init.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "comm.h"
+#include "core.h"
+#include "export.h"
+#include "facts.h"
+#include "identity.h"
+#include "live.h"
+#include "say.h"
+#include "thread.h"
+#include "writer.h"
+
+#define EXIT_WAIT_MS 200u
+
+struct nspy_core nspy_core;
+static uint32_t no_epoch; /* always 0: before the first start nothing is valid */
+uint32_t *nspy_epoch_word = &no_epoch;
+static uint32_t last_epoch;
+static bool fork_handler_set;
+
+/* A forked child starts from nothing, and only when it calls NCCL itself. */
+static void forget_parent(void)
+{
+	/* The mappings were not inherited (MADV_DONTFORK), only our pointers to them. */
+	nspy_core.head = NULL;
+	nspy_core.writer_running = false;
+	atomic_store(&nspy_core.stop_request, 0);
+	atomic_store(&nspy_core.stop_done, 0);
+	if (atomic_load(&nspy_core.phase) != NSPY_PHASE_OFF)
+		atomic_store(&nspy_core.phase, NSPY_PHASE_IDLE);
+}
+
+static bool make_epoch_page(void)
+{
+	long page = sysconf(_SC_PAGESIZE);
+	uint32_t *word = mmap(NULL, (size_t)page, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (word == MAP_FAILED)
+		return false;
+	/* Reads 0 in the child even after a raw clone, which runs no fork handler. */
+	if (madvise(word, (size_t)page, MADV_WIPEONFORK) < 0) {
+		munmap(word, (size_t)page);
+		return false;
+	}
+	__atomic_store_n(&nspy_epoch_word, word, __ATOMIC_RELEASE);
+	return true;
+}
+
+/*
+ * exit() was called. Other handlers come after this one, and static destructors may still destroy
+ * communicators: recording goes on until our own destructor runs.
+ */
+static void note_exit(int status, void *unused)
+{
+	(void)unused;
+	if (nspy_core.head)
+		atomic_store_explicit(&nspy_core.head->exit_code, status, memory_order_relaxed);
+}
+
+static void set_handlers_once(void)
+{
+	if (fork_handler_set)
+		return;
+	fork_handler_set = true;
+	(void)pthread_atfork(NULL, NULL, forget_parent);
+	(void)on_exit(note_exit, NULL);
+}
+
+static bool set_up(void)
+{
+	bool want_counter;
+
+	if (!nspy_compat_complete() || !nspy_thread_key_init())
+		return false;
+	nspy_env_read(&nspy_core.env);
+	nspy_identity_find(&nspy_core.id);
+	if (nspy_epoch_word == &no_epoch && !make_epoch_page())
+		return false;
+	if (!nspy_live_create(nspy_core.env.NCCLSPY_LIVE) || !nspy_comm_start())
+		return false;
+	nspy_core.page_generation = 0;
+	nspy_core.page_hint = 0;
+	nspy_core.thread_serial = 0;
+	nspy_core.calls_of_gone_threads = 0;
+	want_counter = strcmp(nspy_core.env.NCCLSPY_CLOCK, "monotonic") != 0;
+	nspy_clock_start(nspy_core.head, want_counter);
+	nspy_facts_start();
+	set_handlers_once();
+	nspy_core.owner_pid = nspy_core.id.pid;
+	__atomic_store_n(nspy_epoch_word, ++last_epoch, __ATOMIC_RELEASE);
+	nspy_core.writer_running = nspy_writer_start();
+	return true;
+}
+
+bool nspy_start(void)
+{
+	uint32_t expected = NSPY_PHASE_IDLE;
+	int saved = errno;
+	bool ok;
+
+	/* After a raw clone nobody has told us: the wiped epoch does. */
+	if (atomic_load(&nspy_core.phase) == NSPY_PHASE_RECORDING) {
+		if (*nspy_epoch_word != 0)
+			return true;
+		forget_parent();
+	}
+	if (!atomic_compare_exchange_strong(&nspy_core.phase, &expected, NSPY_PHASE_STARTING))
+		return expected == NSPY_PHASE_RECORDING;
+	ok = set_up();
+	atomic_store_explicit(&nspy_core.phase, ok ? NSPY_PHASE_RECORDING : NSPY_PHASE_OFF,
+			      memory_order_release);
+	errno = saved;
+	return ok;
+}
+
+void nspy_stop(int status)
+{
+	uint32_t expected = NSPY_PHASE_RECORDING;
+
+	/* A vforked or forked child that fails to exec must not end its parent's recording. */
+	if (*nspy_epoch_word == 0 || nspy_core.owner_pid != (uint32_t)syscall(SYS_getpid) ||
+	    !atomic_compare_exchange_strong(&nspy_core.phase, &expected, NSPY_PHASE_STOPPED))
+		return;
+	if (status != NSPY_STATUS_AS_NOTED)
+		atomic_store_explicit(&nspy_core.head->exit_code, status, memory_order_relaxed);
+	/* From here on wrappers only pass calls on. */
+	__atomic_store_n(nspy_epoch_word, 0, __ATOMIC_RELEASE);
+	atomic_store_explicit(&nspy_core.head->heartbeat_ticks, nspy_ticks(), memory_order_relaxed);
+	atomic_store_explicit(&nspy_core.head->state, NSPY_LIVE_EXITED, memory_order_release);
+	if (nspy_core.writer_running)
+		(void)nspy_writer_stop(EXIT_WAIT_MS);
+}
+
+static __attribute__((constructor)) void loaded(void)
+{
+	/* The only things done in every process: one variable, two clock reads. */
+	if (nspy_env_killed())
+		atomic_store(&nspy_core.phase, NSPY_PHASE_OFF);
+	nspy_clock_load();
+}
+
+static __attribute__((destructor)) void unloaded(void)
+{
+	nspy_stop(NSPY_STATUS_AS_NOTED);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What /proc and /sys say about this process. Cold; errno may change; nothing allocates. */
+#ifndef NSPY_PROCFS_H
+#define NSPY_PROCFS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* First line of a file without its newline; bytes, 0 for an empty file, or -1. Always terminates.
+ */
+ssize_t nspy_proc_read(const char *path, char *ret, size_t bytes);
+
+/* "0" if unknown. */
+void nspy_proc_boot_id(char *ret, size_t bytes);
+bool nspy_proc_exe(char *ret, size_t bytes);
+/* Arguments joined by blanks. */
+void nspy_proc_cmdline(char *ret, size_t bytes);
+
+/* 0 if unknown. */
+uint64_t nspy_proc_pid_namespace(void);
+uint64_t nspy_proc_starttime(void);
+
+#endif

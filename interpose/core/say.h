@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The few lines ncclspy prints on the job's stderr. Callers queue; the writer thread prints, each
+ * line with one write of at most PIPE_BUF bytes, and never waits: a line that stderr does not take
+ * at once is dropped and counted.
+ */
+#ifndef NSPY_SAY_H
+#define NSPY_SAY_H
+
+enum nspy_say_tag {
+	NSPY_SAY_INFO,
+	NSPY_SAY_WARN,
+	NSPY_SAY_FAIL,
+};
+
+/* Queues a line (cut to 400 bytes). context: any thread; no malloc, no lock, no system call. */
+void nspy_say(enum nspy_say_tag tag, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Prints what is queued. context: writer thread, or the thread that exits. */
+void nspy_say_flush(void);
+
+#endif

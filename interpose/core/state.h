@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checkpoints, identity and the process's own account. context: writer thread. */
+#ifndef NSPY_STATE_H
+#define NSPY_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Memory, facts about the process, first segment. */
+bool nspy_state_start(void);
+
+/*
+ * Writes a STATE chunk if calls have newly been open for long, or the heartbeat is due, or force.
+ * false: the disk refused it.
+ */
+bool nspy_state_write_if_due(uint64_t now_ns, bool force);
+
+/* Writes the END chunk. */
+bool nspy_state_write_end(void);
+
+/* The line at the start and the line at the end; rank 0 only. */
+void nspy_state_say_start(void);
+void nspy_state_say_end(void);
+
+#endif

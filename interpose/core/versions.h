@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which NCCL and CUDA are loaded: versions, paths, build ids. Cold, caller's thread. */
+#ifndef NSPY_VERSIONS_H
+#define NSPY_VERSIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Appends facts (nccl.version, nccl.path, nccl.build_id, nccl.unknown, cudart.*, cuda.driver) to an
+ * IDENT payload. Asks only functions that are already loaded and purely local.
+ */
+void nspy_versions_facts(uint8_t *payload, size_t capacity, size_t *used);
+
+#endif

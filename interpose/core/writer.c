@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compat.h"
+
+#include "writer.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "comm.h"
+#include "core.h"
+#include "drain.h"
+#include "facts.h"
+#include "live.h"
+#include "say.h"
+#include "segment.h"
+#include "sibling.h"
+#include "state.h"
+
+#define STACK_BYTES   (256u << 10)
+#define PERIOD_MIN_NS 10000000ull  /* while pages fill quickly */
+#define PERIOD_MAX_NS 200000000ull /* promise where there are no live pages */
+#define ANCHOR_NS     1000000000ull
+#define FLUSH_LIVE_NS 5000000000ull  /* live pages are safe already */
+#define FLUSH_PENDING 1020u          /* a full chunk is worth writing at once */
+#define RETRY_NS      10000000000ull /* after the disk refused */
+#define SIBLING_NS    2000000000ull
+
+struct schedule {
+	uint64_t period_ns;
+	uint64_t next_anchor;
+	uint64_t next_flush;
+	uint64_t next_sibling;
+	uint64_t retry_after;
+};
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns)
+{
+	struct timespec ts = {
+		.tv_sec = (time_t)(timeout_ns / 1000000000u),
+		.tv_nsec = (long)(timeout_ns % 1000000000u),
+	};
+
+	(void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &ts, NULL, 0);
+}
+
+static void futex_wake(_Atomic uint32_t *word)
+{
+	(void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* Writes what is due. A refused write is tried again later; meanwhile the newest records win. */
+static void flush(struct schedule *s, uint64_t now, bool force)
+{
+	struct nspy_drain_level level;
+	bool tight;
+
+	nspy_drain_level(&level);
+	tight = level.pages_in_use > level.live_pages / 2;
+	s->period_ns = tight || level.pending > FLUSH_PENDING / 2 ? PERIOD_MIN_NS : PERIOD_MAX_NS;
+	if (!force && now < s->retry_after) {
+		if (tight)
+			nspy_drain_drop_oldest();
+		return;
+	}
+	if (!force && !tight && level.pending < FLUSH_PENDING && now < s->next_flush)
+		return;
+	s->next_flush = now + (nspy_core.live_on_tmpfs ? FLUSH_LIVE_NS : PERIOD_MAX_NS);
+	if (!nspy_drain_pages() || !nspy_state_write_if_due(now, force)) {
+		s->retry_after = now + RETRY_NS;
+		if (tight)
+			nspy_drain_drop_oldest();
+	}
+}
+
+static void tick(struct schedule *s)
+{
+	uint64_t now = nspy_monotonic_ns();
+
+	atomic_store_explicit(&nspy_core.head->heartbeat_ticks, nspy_ticks(), memory_order_relaxed);
+	if (now >= s->next_anchor) {
+		nspy_clock_anchor(nspy_core.head);
+		s->next_anchor = now + ANCHOR_NS;
+	}
+	flush(s, now, false);
+	if (now >= s->retry_after && !nspy_state_write_if_due(now, false))
+		s->retry_after = now + RETRY_NS;
+	nspy_drain_free_slots();
+	if (now >= s->next_sibling) {
+		nspy_sibling_save();
+		s->next_sibling = now + SIBLING_NS;
+	}
+	nspy_say_flush();
+}
+
+static void finish(struct schedule *s)
+{
+	char status[16];
+
+	(void)snprintf(status, sizeof(status), "%d", nspy_core.head->exit_code);
+	nspy_facts_add("exit_code", status);
+	nspy_clock_anchor(nspy_core.head);
+	flush(s, nspy_monotonic_ns(), true);
+	nspy_state_say_end();
+	if (nspy_state_write_end()) {
+		atomic_store_explicit(&nspy_core.head->state, NSPY_LIVE_ENDED,
+				      memory_order_release);
+		nspy_live_remove();
+	}
+	nspy_say_flush();
+	atomic_store_explicit(&nspy_core.stop_done, 1, memory_order_release);
+	futex_wake(&nspy_core.stop_done);
+}
+
+static void *writer_main(void *unused)
+{
+	struct schedule s = {.period_ns = PERIOD_MIN_NS};
+	bool able = nspy_drain_start() && nspy_state_start();
+
+	(void)unused;
+	(void)prctl(PR_SET_NAME, "ncclspy-writer");
+	if (able)
+		nspy_state_say_start();
+	/* The second anchor soon: until then the counter's rate is a rough one. */
+	s.next_anchor = nspy_monotonic_ns() + PERIOD_MIN_NS;
+	while (able && !atomic_load_explicit(&nspy_core.stop_request, memory_order_acquire)) {
+		tick(&s);
+		futex_wait(&nspy_core.stop_request, 0, s.period_ns);
+	}
+	if (able)
+		finish(&s);
+	return NULL;
+}
+
+bool nspy_writer_start(void)
+{
+	sigset_t all, before;
+	pthread_attr_t attr;
+	int rc;
+
+	/* Signals are the application's: none may be delivered here. */
+	sigfillset(&all);
+	nspy_sys_pthread_sigmask(SIG_SETMASK, &all, &before);
+	pthread_attr_init(&attr);
+	nspy_sys_pthread_attr_setstacksize(&attr, STACK_BYTES);
+	rc = nspy_sys_pthread_create(&nspy_core.writer, &attr, writer_main, NULL);
+	pthread_attr_destroy(&attr);
+	nspy_sys_pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc != 0)
+		return false;
+	nspy_sys_pthread_detach(nspy_core.writer);
+	return true;
+}
+
+bool nspy_writer_stop(unsigned int timeout_ms)
+{
+	uint64_t deadline = nspy_monotonic_ns() + timeout_ms * 1000000ull;
+
+	atomic_store_explicit(&nspy_core.stop_request, 1, memory_order_release);
+	futex_wake(&nspy_core.stop_request);
+	while (!atomic_load_explicit(&nspy_core.stop_done, memory_order_acquire)) {
+		uint64_t now = nspy_monotonic_ns();
+
+		if (now >= deadline)
+			return false;
+		futex_wait(&nspy_core.stop_done, 0, deadline - now);
+	}
+	return true;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The writer thread: moves records from pages to segments, anchors the clock, keeps the heartbeat,
+ * saves the pages of dead siblings, prints. It is the only thread that touches a file system.
+ */
+#ifndef NSPY_WRITER_H
+#define NSPY_WRITER_H
+
+#include <stdbool.h>
+
+/* Starts the thread, all signals blocked. false: none could be had (live pages still record). */
+bool nspy_writer_start(void);
+
+/*
+ * Asks for a last flush and an END chunk, and waits for it at most timeout_ms. Returns whether it
+ * is done. context: async-signal-safe, the exiting thread.
+ */
+bool nspy_writer_stop(unsigned int timeout_ms);
+
+#endif
