@@ -20,7 +20,6 @@ struct sample {
 	uint64_t real_ns;
 };
 
-uint32_t nspy_clock_source;
 static uint64_t load_counter;
 static uint64_t load_mono_ns;
 static struct sample previous; /* last anchor as measured */
@@ -71,7 +70,7 @@ static struct sample take_sample(void)
 		}
 	}
 	best.real_ns = realtime_ns() - (nspy_monotonic_ns() - best.mono_ns);
-	if (nspy_clock_source == NSPY_CLOCK_MONOTONIC)
+	if (nspy_hot->clock_source == NSPY_CLOCK_MONOTONIC)
 		best.ticks = best.mono_ns;
 	return best;
 }
@@ -124,14 +123,14 @@ void nspy_clock_start(struct nspy_live_head *head, bool allow_counter)
 	struct nspy_clock_piece piece = {0};
 	struct sample now;
 
-	nspy_clock_source = allow_counter ? usable_source() : NSPY_CLOCK_MONOTONIC;
-	head->clock_source = nspy_clock_source;
+	nspy_hot->clock_source = allow_counter ? usable_source() : NSPY_CLOCK_MONOTONIC;
+	head->clock_source = nspy_hot->clock_source;
 	now = take_sample();
 	piece.base_ticks = now.ticks;
 	piece.base_ns = now.mono_ns;
 	piece.mult = 1ULL << 32;
 	piece.mono_to_real_ns = (int64_t)(now.real_ns - now.mono_ns);
-	if (nspy_clock_source != NSPY_CLOCK_MONOTONIC)
+	if (nspy_hot->clock_source != NSPY_CLOCK_MONOTONIC)
 		piece.mult = ns_per_tick(now.ticks - load_counter, now.mono_ns - load_mono_ns);
 	previous = now;
 	add_piece(head, &piece);
@@ -168,7 +167,7 @@ void nspy_clock_anchor(struct nspy_live_head *head)
 
 	previous = now;
 	piece.mono_to_real_ns = (int64_t)(now.real_ns - now.mono_ns);
-	if (nspy_clock_source == NSPY_CLOCK_MONOTONIC || now.ticks <= before.ticks ||
+	if (nspy_hot->clock_source == NSPY_CLOCK_MONOTONIC || now.ticks <= before.ticks ||
 	    now.ticks <= piece.base_ticks) {
 		new_epoch(head, piece, &now);
 		return;

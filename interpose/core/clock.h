@@ -15,9 +15,8 @@
 #include <x86intrin.h>
 #endif
 
+#include "hot.h"
 #include "trace_live.h"
-
-extern uint32_t nspy_clock_source; /* enum nspy_clock_source; set before recording starts */
 
 static inline uint64_t nspy_monotonic_ns(void)
 {
@@ -31,10 +30,10 @@ static inline uint64_t nspy_monotonic_ns(void)
 static inline uint64_t nspy_ticks(void)
 {
 #if defined(__x86_64__)
-	if (__builtin_expect(nspy_clock_source == NSPY_CLOCK_TSC, 1))
+	if (__builtin_expect(nspy_hot->clock_source == NSPY_CLOCK_TSC, 1))
 		return __rdtsc();
 #elif defined(__aarch64__)
-	if (__builtin_expect(nspy_clock_source == NSPY_CLOCK_CNTVCT, 1)) {
+	if (__builtin_expect(nspy_hot->clock_source == NSPY_CLOCK_CNTVCT, 1)) {
 		uint64_t ticks;
 
 		__asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));

@@ -29,7 +29,7 @@ struct table_slot {
 
 struct registry {
 	struct table_slot table[TABLE_SLOTS];
-	struct nspy_comm comms[NSPY_COMMS_MAX];
+	struct nspy_comm_info info[NSPY_COMMS_MAX];
 	uint32_t next_index; /* of the next communicator; never reused */
 	_Atomic uint32_t p2p_used;
 	_Atomic uint32_t p2p[P2P_BYTES / sizeof(uint32_t)];
@@ -124,12 +124,22 @@ static void table_remove(const void *handle)
 	}
 }
 
-static void write_record(struct nspy_comm *comm)
+struct nspy_comm_info *nspy_comm_info(const struct nspy_comm *comm)
 {
-	union nspy_any_rec rec = {.comm = comm->rec};
+	return &registry->info[comm - nspy_hot->comms];
+}
+
+static struct nspy_comm *comm_at(uint32_t i)
+{
+	return &nspy_hot->comms[i];
+}
+
+static void write_record(const struct nspy_comm *comm)
+{
+	union nspy_any_rec rec = {.comm = nspy_comm_info(comm)->rec};
 
 	rec.comm.when = nspy_ticks();
-	nspy_thread_append(&rec);
+	nspy_thread_append(&nspy_tls, &rec);
 }
 
 /* A free place, or that of the communicator that has been gone for longest. Lock held. */
@@ -138,13 +148,13 @@ static struct nspy_comm *take_place(void)
 	struct nspy_comm *oldest = NULL;
 
 	for (uint32_t i = 0; i < NSPY_COMMS_MAX; i++) {
-		struct nspy_comm *c = &registry->comms[i];
+		const struct nspy_comm_info *info = &registry->info[i];
 
-		if (!c->used)
-			return c;
-		if ((c->rec.flags & (NSPY_COMM_GONE | NSPY_COMM_FAILED)) &&
-		    (!oldest || c->rec.comm < oldest->rec.comm))
-			oldest = c;
+		if (!info->used)
+			return comm_at(i);
+		if ((info->rec.flags & (NSPY_COMM_GONE | NSPY_COMM_FAILED)) &&
+		    (!oldest || info->rec.comm < oldest->index))
+			oldest = comm_at(i);
 	}
 	return oldest;
 }
@@ -154,8 +164,8 @@ static uint32_t occurrence(const struct nspy_comm_rec *rec)
 {
 	uint32_t n = 1;
 
-	for (uint32_t i = 0; i < NSPY_COMMS_MAX && registry->comms[i].used; i++) {
-		const struct nspy_comm_rec *other = &registry->comms[i].rec;
+	for (uint32_t i = 0; i < NSPY_COMMS_MAX && registry->info[i].used; i++) {
+		const struct nspy_comm_rec *other = &registry->info[i].rec;
 
 		if (other->id_hash == rec->id_hash && other->nranks == rec->nranks &&
 		    other->rank == rec->rank && other->ordinal >= n)
@@ -190,29 +200,32 @@ static void take_p2p(struct nspy_comm *comm, int nranks)
 static struct nspy_comm *new_locked(const struct nspy_comm_rec *rec)
 {
 	struct nspy_comm *comm = take_place();
+	struct nspy_comm_info *info;
 	uint32_t ordinal = rec->ordinal;
 
 	if (!comm)
 		return NULL;
 	if (rec->id_hash)
 		ordinal = occurrence(rec);
-	comm->rec = *rec;
-	comm->rec.kind = NSPY_REC_COMM;
-	comm->rec.comm = registry->next_index++;
-	comm->rec.ordinal = ordinal;
+	info = nspy_comm_info(comm);
+	info->rec = *rec;
+	info->rec.kind = NSPY_REC_COMM;
+	info->rec.comm = registry->next_index++;
+	info->rec.ordinal = ordinal;
+	comm->index = info->rec.comm;
 	if (rec->id_hash && rec->origin == NSPY_COMM_INIT_RANK) {
 		const uint64_t parts[3] = {rec->id_hash, (uint64_t)rec->nranks, ordinal};
 
-		comm->rec.key = nspy_hash(parts, sizeof(parts), rec->origin);
+		info->rec.key = nspy_hash(parts, sizeof(parts), rec->origin);
 	}
 	atomic_store_explicit(&comm->coll_seq, 0, memory_order_relaxed);
 	atomic_store_explicit(&comm->capture_seq, 0, memory_order_relaxed);
 	atomic_store_explicit(&comm->capture_epoch, 0, memory_order_relaxed);
 	atomic_store_explicit(&comm->async_state, -1, memory_order_relaxed);
-	memset(comm->children, 0, sizeof(comm->children));
-	comm->pending_serial = 0;
+	memset(info->children, 0, sizeof(info->children));
+	info->pending_serial = 0;
 	take_p2p(comm, rec->nranks);
-	comm->used = true;
+	info->used = true;
 	return comm;
 }
 
@@ -233,33 +246,39 @@ struct nspy_comm *nspy_comm_new(const struct nspy_comm_rec *rec)
 
 struct nspy_comm *nspy_comm_by_index(uint32_t index)
 {
-	for (uint32_t i = 0; i < NSPY_COMMS_MAX && registry->comms[i].used; i++)
-		if (registry->comms[i].rec.comm == index)
-			return &registry->comms[i];
+	for (uint32_t i = 0; i < NSPY_COMMS_MAX && registry->info[i].used; i++)
+		if (registry->info[i].rec.comm == index)
+			return comm_at(i);
 	return NULL;
 }
 
 void nspy_comm_bind(struct nspy_comm *comm, const void *handle)
 {
-	if (!handle || comm->rec.handle == (uint64_t)(uintptr_t)handle)
+	struct nspy_comm_info *info = nspy_comm_info(comm);
+
+	if (!handle || info->rec.handle == (uint64_t)(uintptr_t)handle)
 		return;
 	pthread_mutex_lock(&lock);
-	comm->rec.handle = (uint64_t)(uintptr_t)handle;
+	info->rec.handle = (uint64_t)(uintptr_t)handle;
 	table_add(handle, comm);
 	pthread_mutex_unlock(&lock);
 }
 
 void nspy_comm_unbind(struct nspy_comm *comm)
 {
+	const struct nspy_comm_info *info = nspy_comm_info(comm);
+
 	pthread_mutex_lock(&lock);
-	if (comm->rec.handle)
-		table_remove((const void *)(uintptr_t)comm->rec.handle);
+	if (info->rec.handle)
+		table_remove((const void *)(uintptr_t)info->rec.handle);
+	/* Pairs with nspy_comm_of: no thread trusts its memory of the last handle any more. */
+	atomic_fetch_add_explicit(&nspy_hot->comm_version, 1, memory_order_release);
 	pthread_mutex_unlock(&lock);
 }
 
 void nspy_comm_update(struct nspy_comm *comm, uint8_t more_flags)
 {
-	comm->rec.flags |= more_flags;
+	nspy_comm_info(comm)->rec.flags |= more_flags;
 	write_record(comm);
 }
 
@@ -274,16 +293,17 @@ static int ask(unsigned int fn, const void *handle)
 
 void nspy_comm_ready(struct nspy_comm *comm)
 {
-	const void *handle = (const void *)(uintptr_t)comm->rec.handle;
+	struct nspy_comm_info *info = nspy_comm_info(comm);
+	const void *handle = (const void *)(uintptr_t)info->rec.handle;
 
-	if (handle && comm->rec.nranks < 0) {
-		comm->rec.nranks = ask(NSPY_FN_NCCL_COMM_COUNT, handle);
-		comm->rec.rank = ask(NSPY_FN_NCCL_COMM_USER_RANK, handle);
+	if (handle && info->rec.nranks < 0) {
+		info->rec.nranks = ask(NSPY_FN_NCCL_COMM_COUNT, handle);
+		info->rec.rank = ask(NSPY_FN_NCCL_COMM_USER_RANK, handle);
 		pthread_mutex_lock(&lock);
-		take_p2p(comm, comm->rec.nranks);
+		take_p2p(comm, info->rec.nranks);
 		pthread_mutex_unlock(&lock);
 	}
-	comm->pending_serial = 0;
+	info->pending_serial = 0;
 	nspy_comm_update(comm, NSPY_COMM_READY);
 }
 
@@ -295,8 +315,15 @@ struct nspy_comm *nspy_comm_find_or_note(const void *handle)
 		.nranks = -1,
 		.rank = -1,
 	};
+	struct nspy_tls *t = &nspy_tls;
 	int saved = errno;
 
+	if (nspy_likely(comm != NULL)) {
+		t->comm_version =
+			atomic_load_explicit(&nspy_hot->comm_version, memory_order_acquire);
+		t->last_handle = handle;
+		t->last_comm = comm;
+	}
 	if (nspy_likely(comm || !handle))
 		return comm;
 	rec.key = nspy_hash(&handle, sizeof(handle), nspy_core.id.run_id);
@@ -311,16 +338,14 @@ struct nspy_comm *nspy_comm_find_or_note(const void *handle)
 
 void nspy_comm_group_done(uint32_t serial, bool ok)
 {
-	for (uint32_t i = 0; i < NSPY_COMMS_MAX && registry->comms[i].used; i++) {
-		struct nspy_comm *comm = &registry->comms[i];
-
-		if (comm->pending_serial != serial)
+	for (uint32_t i = 0; i < NSPY_COMMS_MAX && registry->info[i].used; i++) {
+		if (registry->info[i].pending_serial != serial)
 			continue;
-		comm->pending_serial = 0;
+		registry->info[i].pending_serial = 0;
 		if (ok)
-			nspy_comm_ready(comm);
+			nspy_comm_ready(comm_at(i));
 		else
-			nspy_comm_update(comm, NSPY_COMM_FAILED);
+			nspy_comm_update(comm_at(i), NSPY_COMM_FAILED);
 	}
 }
 
@@ -329,21 +354,8 @@ uint32_t nspy_comm_next_child(struct nspy_comm *parent, enum nspy_comm_origin or
 	uint32_t n;
 
 	pthread_mutex_lock(&lock);
-	n = ++parent->children[origin % 6];
+	n = ++nspy_comm_info(parent)->children[origin % 6];
 	pthread_mutex_unlock(&lock);
-	return n;
-}
-
-uint64_t nspy_comm_next_p2p(struct nspy_comm *comm, int peer, bool send)
-{
-	_Atomic uint32_t *counter;
-	uint32_t n;
-
-	if (nspy_unlikely(!comm->p2p || peer < 0 || (uint32_t)peer >= comm->p2p_ranks))
-		return 0;
-	counter = &comm->p2p[send ? (uint32_t)peer : comm->p2p_ranks + (uint32_t)peer];
-	n = atomic_load_explicit(counter, memory_order_relaxed) + 1;
-	atomic_store_explicit(counter, n, memory_order_relaxed);
 	return n;
 }
 
@@ -352,8 +364,8 @@ size_t nspy_comm_snapshot(struct nspy_comm_rec *out, size_t capacity)
 	size_t n = 0;
 
 	pthread_mutex_lock(&lock);
-	for (uint32_t i = 0; i < NSPY_COMMS_MAX && registry->comms[i].used && n < capacity; i++)
-		out[n++] = registry->comms[i].rec;
+	for (uint32_t i = 0; i < NSPY_COMMS_MAX && registry->info[i].used && n < capacity; i++)
+		out[n++] = registry->info[i].rec;
 	pthread_mutex_unlock(&lock);
 	return n;
 }

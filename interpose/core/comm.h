@@ -9,34 +9,42 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include "thread.h"
 #include "trace_record.h"
 
-#define NSPY_COMMS_MAX 4096u /* known at once; the oldest gone ones make room */
-
-struct nspy_comm {
+/* What is known of a communicator beside its counters; touched when it is created or ends. */
+struct nspy_comm_info {
 	struct nspy_comm_rec rec; /* as last written to the trace */
-	/* The application serialises calls on one communicator, so these need no atomic adds. */
-	_Atomic uint64_t coll_seq;
-	_Atomic uint64_t capture_seq;
-	_Atomic uint32_t capture_epoch;
-	_Atomic int async_state; /* last state seen by ncclCommGetAsyncError, -1 = none */
-	_Atomic uint32_t *p2p;   /* calls sent to each peer, then received from each; or NULL */
-	uint32_t p2p_ranks;      /* peers that p2p has room for */
-	uint32_t children[6];    /* by enum nspy_comm_origin */
-	uint32_t pending_serial; /* thread whose group will complete its creation, 0 = none */
+	uint32_t children[6];     /* by enum nspy_comm_origin */
+	uint32_t pending_serial;  /* thread whose group will complete its creation, 0 = none */
 	bool used;
 };
 
 /* Memory for the registry; called while recording starts, and again in a forked child. */
 bool nspy_comm_start(void);
 
+struct nspy_comm_info *nspy_comm_info(const struct nspy_comm *comm);
+
 /* The communicator of a handle, or NULL. No lock, no system call. */
 struct nspy_comm *nspy_comm_find(const void *handle);
 
-/* As above, but one never seen before is registered as NSPY_COMM_FOUND (cold). */
+/*
+ * As above through the thread's memory of the last one; one never seen before is registered as
+ * NSPY_COMM_FOUND.
+ */
 struct nspy_comm *nspy_comm_find_or_note(const void *handle);
+
+static inline struct nspy_comm *nspy_comm_of(struct nspy_tls *t, const void *handle)
+{
+	if (nspy_likely(t->last_handle == handle && handle &&
+			t->comm_version == atomic_load_explicit(&nspy_hot->comm_version,
+								memory_order_acquire)))
+		return t->last_comm;
+	return nspy_comm_find_or_note(handle);
+}
 
 /*
  * A new communicator, given what is known so far (key, nranks, rank, origin, ...; comm, ordinal and
@@ -67,7 +75,18 @@ void nspy_comm_group_done(uint32_t serial, bool ok);
 uint32_t nspy_comm_next_child(struct nspy_comm *parent, enum nspy_comm_origin origin);
 
 /* Next ordinal of a send to (or receive from) a peer; 0 if there is no counter for it. */
-uint64_t nspy_comm_next_p2p(struct nspy_comm *comm, int peer, bool send);
+static inline uint64_t nspy_comm_next_p2p(struct nspy_comm *comm, int peer, bool send)
+{
+	_Atomic uint32_t *counter;
+	uint32_t n;
+
+	if (nspy_unlikely(!comm->p2p || peer < 0 || (uint32_t)peer >= comm->p2p_ranks))
+		return 0;
+	counter = &comm->p2p[send ? (uint32_t)peer : comm->p2p_ranks + (uint32_t)peer];
+	n = atomic_load_explicit(counter, memory_order_relaxed) + 1;
+	atomic_store_explicit(counter, n, memory_order_relaxed);
+	return n;
+}
 
 /* Copies the records of all communicators in use or recently gone; returns their number. */
 size_t nspy_comm_snapshot(struct nspy_comm_rec *out, size_t capacity);

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "env.h"
+#include "hot.h"
 #include "trace_live.h"
 
 #define NSPY_LIVE_SLOTS  64u
@@ -78,12 +79,6 @@ struct nspy_core {
 };
 
 extern struct nspy_core nspy_core;
-
-/*
- * The epoch word lies on a page that a fork, even a raw one, wipes to 0. A thread's recorder state
- * is valid only if it carries the same, non-zero epoch.
- */
-extern uint32_t *nspy_epoch_word;
 
 /* Starts recording on the calling thread (cold, once). false: do not record this call. */
 bool nspy_start(void);

@@ -39,7 +39,7 @@ void nspy_facts_start(void)
 	used = 0;
 	nspy_identity_facts(&nspy_core.id, payload, sizeof(payload), &used);
 	(void)nspy_ident_put(payload, sizeof(payload), &used, "clock.source",
-			     sources[nspy_clock_source]);
+			     sources[nspy_hot->clock_source]);
 	put_number("start.mono_ns", piece->base_ns);
 	put_number("start.real_ns",
 		   (unsigned long long)((int64_t)piece->base_ns + piece->mono_to_real_ns));

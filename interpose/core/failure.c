@@ -9,8 +9,8 @@
 
 #include "api_ids.h"
 #include "clock.h"
+#include "record.h"
 #include "resolve.h"
-#include "thread.h"
 
 #define LAST_ERROR_BYTES_MAX 400u
 #define LAST_ERRORS_MAX      256u /* a loop that polls a broken communicator must not fill pages */
@@ -33,10 +33,14 @@ void nspy_append_text(enum nspy_text_topic topic, const char *text, uint32_t cal
 		text += piece;
 		left -= piece;
 		rec.text.flags = left != 0;
-		nspy_thread_append(&rec);
+		nspy_thread_append(&nspy_tls, &rec);
 	} while (left);
 }
 
+/*
+ * For a failed NCCL call, appends ncclGetLastError's text. Asked on the caller's own thread, right
+ * after its failing call, so that the text is the one that belongs to it.
+ */
 void nspy_note_failure(const struct nspy_rec *rec)
 {
 	typedef const char *last_error_fn(void *comm);

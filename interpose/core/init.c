@@ -25,8 +25,8 @@
 #define EXIT_WAIT_MS 200u
 
 struct nspy_core nspy_core;
-static uint32_t no_epoch; /* always 0: before the first start nothing is valid */
-uint32_t *nspy_epoch_word = &no_epoch;
+static struct nspy_hot zeroes; /* before the first start nothing is valid */
+struct nspy_hot *nspy_hot = &zeroes;
 static uint32_t last_epoch;
 static bool fork_handler_set;
 
@@ -42,20 +42,18 @@ static void forget_parent(void)
 		atomic_store(&nspy_core.phase, NSPY_PHASE_IDLE);
 }
 
-static bool make_epoch_page(void)
+static bool make_hot_area(void)
 {
-	long page = sysconf(_SC_PAGESIZE);
-	uint32_t *word = mmap(NULL, (size_t)page, PROT_READ | PROT_WRITE,
-			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct nspy_hot *area = mmap(NULL, sizeof(*area), PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	if (word == MAP_FAILED)
+	if (area == MAP_FAILED)
 		return false;
-	/* Reads 0 in the child even after a raw clone, which runs no fork handler. */
-	if (madvise(word, (size_t)page, MADV_WIPEONFORK) < 0) {
-		munmap(word, (size_t)page);
+	if (madvise(area, sizeof(*area), MADV_WIPEONFORK) < 0) {
+		munmap(area, sizeof(*area));
 		return false;
 	}
-	__atomic_store_n(&nspy_epoch_word, word, __ATOMIC_RELEASE);
+	__atomic_store_n(&nspy_hot, area, __ATOMIC_RELEASE);
 	return true;
 }
 
@@ -87,7 +85,8 @@ static bool set_up(void)
 		return false;
 	nspy_env_read(&nspy_core.env);
 	nspy_identity_find(&nspy_core.id);
-	if (nspy_epoch_word == &no_epoch && !make_epoch_page())
+	/* A forked child has inherited the area, wiped. */
+	if (nspy_hot == &zeroes && !make_hot_area())
 		return false;
 	if (!nspy_live_create(nspy_core.env.NCCLSPY_LIVE) || !nspy_comm_start())
 		return false;
@@ -100,7 +99,7 @@ static bool set_up(void)
 	nspy_facts_start();
 	set_handlers_once();
 	nspy_core.owner_pid = nspy_core.id.pid;
-	__atomic_store_n(nspy_epoch_word, ++last_epoch, __ATOMIC_RELEASE);
+	__atomic_store_n(&nspy_hot->epoch, ++last_epoch, __ATOMIC_RELEASE);
 	nspy_core.writer_running = nspy_writer_start();
 	return true;
 }
@@ -113,7 +112,7 @@ bool nspy_start(void)
 
 	/* After a raw clone nobody has told us: the wiped epoch does. */
 	if (atomic_load(&nspy_core.phase) == NSPY_PHASE_RECORDING) {
-		if (*nspy_epoch_word != 0)
+		if (nspy_hot->epoch != 0)
 			return true;
 		forget_parent();
 	}
@@ -131,13 +130,13 @@ void nspy_stop(int status)
 	uint32_t expected = NSPY_PHASE_RECORDING;
 
 	/* A vforked or forked child that fails to exec must not end its parent's recording. */
-	if (*nspy_epoch_word == 0 || nspy_core.owner_pid != (uint32_t)syscall(SYS_getpid) ||
+	if (nspy_hot->epoch == 0 || nspy_core.owner_pid != (uint32_t)syscall(SYS_getpid) ||
 	    !atomic_compare_exchange_strong(&nspy_core.phase, &expected, NSPY_PHASE_STOPPED))
 		return;
 	if (status != NSPY_STATUS_AS_NOTED)
 		atomic_store_explicit(&nspy_core.head->exit_code, status, memory_order_relaxed);
 	/* From here on wrappers only pass calls on. */
-	__atomic_store_n(nspy_epoch_word, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&nspy_hot->epoch, 0, __ATOMIC_RELEASE);
 	atomic_store_explicit(&nspy_core.head->heartbeat_ticks, nspy_ticks(), memory_order_relaxed);
 	atomic_store_explicit(&nspy_core.head->state, NSPY_LIVE_EXITED, memory_order_release);
 	if (nspy_core.writer_running)

@@ -18,7 +18,7 @@ static bool end_key_made;
 
 static bool is_current(const struct nspy_tls *t)
 {
-	return t->slot && t->epoch == *nspy_epoch_word;
+	return t->slot && t->epoch == nspy_hot->epoch;
 }
 
 /*
@@ -81,13 +81,15 @@ bool nspy_thread_attach(void)
 	atomic_store_explicit(&slot->lost, 0, memory_order_relaxed);
 	t->page = NULL;
 	t->page_used = 0;
+	t->index = 0;
+	t->last_handle = NULL;
 	t->depth = 0;
 	t->callno = 0;
 	t->group_depth = 0;
 	t->groups = 0;
 	t->pending_comms = 0;
 	t->slot = slot;
-	t->epoch = *nspy_epoch_word;
+	t->epoch = nspy_hot->epoch;
 	/* Any non-NULL value makes the destructor run. glibc keeps the first 32 keys in the TCB. */
 	(void)nspy_sys_pthread_setspecific(end_key, slot);
 	errno = saved;
@@ -129,24 +131,4 @@ bool nspy_thread_next_page(void)
 		return true;
 	}
 	return false;
-}
-
-void nspy_thread_append(const union nspy_any_rec *rec)
-{
-	struct nspy_tls *t = &nspy_tls;
-	struct nspy_slot *slot = t->slot;
-	uint64_t index = atomic_load_explicit(&slot->next_index, memory_order_relaxed);
-
-	if (nspy_unlikely(!t->page || t->page_used == NSPY_PAGE_RECORDS) &&
-	    !nspy_thread_next_page()) {
-		atomic_store_explicit(&slot->lost,
-				      atomic_load_explicit(&slot->lost, memory_order_relaxed) + 1,
-				      memory_order_relaxed);
-		atomic_store_explicit(&slot->next_index, index + 1, memory_order_relaxed);
-		return;
-	}
-	t->page->rec[t->page_used] = *rec;
-	/* Pairs with the acquire load of the writer and of whoever reads the live pages. */
-	atomic_store_explicit(&t->page->committed, ++t->page_used, memory_order_release);
-	atomic_store_explicit(&slot->next_index, index + 1, memory_order_relaxed);
 }

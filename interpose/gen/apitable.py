@@ -162,9 +162,10 @@ class Headers:
                         re.findall(r"NSPY_CLASS_(\w+) = (\d+)", form)}
         resolve = Path(interpose, "core", "resolve.h").read_text(encoding="utf-8")
         self.libraries = re.findall(r"\b(NSPY_LIB_(?!COUNT)\w+)", resolve)
-        hooks = Path(interpose, "wrap", "hooks.h").read_text(encoding="utf-8")
+        hooks = "".join(Path(interpose, "wrap", name).read_text(encoding="utf-8")
+                        for name in ("hooks.h", "hooks_ops.h"))
         self.hooks = {}
-        for match in re.finditer(r"^void nspy_((?:put|got)_\w+)\(([^;]*)\);", hooks, re.M):
+        for match in re.finditer(r"^(?:static inline )?void nspy_((?:put|got)_\w+)\(([^;{]*)\)(?:;|\n\{)", hooks, re.M):
             skip = 1 if match.group(1).startswith("put") else 2
             parts = re.sub(r"\s+", " ", match.group(2)).split(",")
             self.hooks[match.group(1)] = [split_declaration(part) for part in parts[skip:]]

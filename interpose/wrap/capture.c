@@ -11,7 +11,6 @@
 
 typedef int is_capturing_fn(const void *stream, int *status);
 
-_Atomic uint32_t nspy_captures;
 static _Atomic(is_capturing_fn *) is_capturing;
 
 void nspy_capture_begun(void)
@@ -30,7 +29,7 @@ void nspy_capture_begun(void)
 			nspy_sys_dlclose(driver);
 		}
 	}
-	atomic_fetch_add_explicit(&nspy_captures, 1, memory_order_release);
+	atomic_fetch_add_explicit(&nspy_hot->captures, 1, memory_order_release);
 	errno = saved;
 }
 

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-extern _Atomic uint32_t nspy_captures; /* captures begun so far */
+#include "hot.h"
 
 /* A capture has begun. Cold: finds the driver's query. */
 void nspy_capture_begun(void);
@@ -20,13 +20,8 @@ bool nspy_ask_captured(const void *stream);
 
 static inline bool nspy_is_captured(const void *stream)
 {
-	return atomic_load_explicit(&nspy_captures, memory_order_relaxed) &&
+	return atomic_load_explicit(&nspy_hot->captures, memory_order_relaxed) &&
 	       nspy_ask_captured(stream);
-}
-
-static inline uint32_t nspy_capture_epoch(void)
-{
-	return atomic_load_explicit(&nspy_captures, memory_order_relaxed);
 }
 
 #endif

@@ -16,17 +16,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "hooks_ops.h"
 #include "trace_record.h"
 
-/* Collective on a communicator. root: NSPY_PEER_NONE if it has none; op: NSPY_REDOP_NONE if none.
+/*
+ * In hooks_ops.h:
+ * nspy_put_coll(rec, comm, count, datatype, op, root, stream): collective. root NSPY_PEER_NONE if
+ *it has none, op NSPY_REDOP_NONE if none. nspy_put_send, nspy_put_recv(rec, comm, count, datatype,
+ *peer, stream): point to point.
  */
-void nspy_put_coll(struct nspy_rec *rec, const void *comm, size_t count, int datatype, int op,
-		   int root, const void *stream);
-/* Point to point. */
-void nspy_put_send(struct nspy_rec *rec, const void *comm, size_t count, int datatype, int peer,
-		   const void *stream);
-void nspy_put_recv(struct nspy_rec *rec, const void *comm, size_t count, int datatype, int peer,
-		   const void *stream);
+
 /* One-sided call on a communicator. peer: NSPY_PEER_NONE if it has none. */
 void nspy_put_rma(struct nspy_rec *rec, const void *comm, size_t count, int datatype, int peer,
 		  const void *stream);

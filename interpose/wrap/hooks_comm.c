@@ -51,7 +51,7 @@ static void started(struct nspy_rec *rec, struct nspy_comm_rec *what, const void
 		what->flags |= NSPY_COMM_NONBLOCKING;
 	comm = nspy_comm_new(what);
 	if (comm)
-		rec->comm = comm->rec.comm;
+		rec->comm = comm->index;
 }
 
 /*
@@ -73,9 +73,9 @@ static void created(struct nspy_rec *rec, int result, const void *handle)
 	if (result == NSPY_RESULT_IN_PROGRESS) {
 		nspy_comm_update(comm, NSPY_COMM_NONBLOCKING);
 	} else if (t->group_depth) {
-		comm->pending_serial = t->slot->serial;
+		nspy_comm_info(comm)->pending_serial = t->slot->serial;
 		t->pending_comms++;
-	} else if (!(comm->rec.flags & NSPY_COMM_NONBLOCKING)) {
+	} else if (!(nspy_comm_info(comm)->rec.flags & NSPY_COMM_NONBLOCKING)) {
 		nspy_comm_ready(comm);
 	}
 }
@@ -141,7 +141,7 @@ void nspy_got_init_all(struct nspy_rec *rec, int result, void *const *comms, int
 			return;
 		nspy_comm_bind(comm, comms[i]);
 		nspy_comm_ready(comm);
-		rec->comm = comm->rec.comm;
+		rec->comm = comm->index;
 	}
 }
 
@@ -156,11 +156,11 @@ static bool child_of(const void *parent_handle, enum nspy_comm_origin origin, ui
 		return false;
 	memset(ret, 0, sizeof(*ret));
 	ret->origin = (uint16_t)origin;
-	ret->parent_key = parent->rec.key;
+	ret->parent_key = nspy_comm_info(parent)->rec.key;
 	ret->ordinal = nspy_comm_next_child(parent, origin);
 	ret->nranks = -1;
 	ret->rank = -1;
-	parts[0] = parent->rec.key;
+	parts[0] = ret->parent_key;
 	parts[1] = ret->ordinal;
 	parts[2] = detail;
 	ret->key = nspy_hash(parts, sizeof(parts), origin);
@@ -185,9 +185,9 @@ void nspy_got_split(struct nspy_rec *rec, int result, void *const *newcomm)
 	struct nspy_comm *comm = nspy_comm_by_index(rec->comm);
 	bool ok = result == 0 || result == NSPY_RESULT_IN_PROGRESS;
 
-	if (comm && ok && comm->rec.color == SPLIT_NOCOLOR) {
+	if (comm && ok && nspy_comm_info(comm)->rec.color == SPLIT_NOCOLOR) {
 		/* This rank takes part in the split and in none of its children. */
-		comm->rec.nranks = 0;
+		nspy_comm_info(comm)->rec.nranks = 0;
 		nspy_comm_update(comm, NSPY_COMM_READY | NSPY_COMM_GONE);
 		return;
 	}
@@ -255,7 +255,7 @@ void nspy_put_destroy(struct nspy_rec *rec, const void *handle)
 
 	if (!comm)
 		return;
-	rec->comm = comm->rec.comm;
+	rec->comm = comm->index;
 	nspy_comm_unbind(comm);
 }
 
@@ -279,7 +279,7 @@ void nspy_got_async_error(struct nspy_rec *rec, int result, const int *state)
 	/* Applications poll: only a change of state is worth a record. */
 	if (atomic_exchange_explicit(&comm->async_state, now, memory_order_relaxed) == now)
 		rec->kind = NSPY_REC_NONE;
-	if (comm->rec.flags & (NSPY_COMM_READY | NSPY_COMM_FAILED))
+	if (nspy_comm_info(comm)->rec.flags & (NSPY_COMM_READY | NSPY_COMM_FAILED))
 		return;
 	if (now == 0)
 		nspy_comm_ready(comm);

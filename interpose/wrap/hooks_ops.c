@@ -1,114 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hooks of the calls a training step is made of: no lock, no allocation, no system call. */
+/* Hooks that are short but not on the path of every collective: no lock, no system call. */
 #include "compat.h"
 
 #include "hooks.h"
 
-#include <stdatomic.h>
-
 #include "capture.h"
 #include "comm.h"
 #include "core.h"
-#include "export.h"
-#include "thread.h"
 
-static inline uint8_t redop_of(int op)
+void nspy_count_no_seq(void)
 {
-	if (op < 0)
-		return NSPY_REDOP_NONE;
-	return op < (int)NSPY_REDOP_USER ? (uint8_t)op : NSPY_REDOP_USER;
-}
-
-static inline void set_signature(struct nspy_rec *rec, size_t count, int datatype, int op, int peer,
-				 const void *stream)
-{
-	rec->count = count;
-	rec->datatype = datatype < 0 ? NSPY_DATATYPE_NONE : (uint8_t)datatype;
-	rec->redop = redop_of(op);
-	rec->peer = peer;
-	rec->arg = (uint64_t)(uintptr_t)stream;
-}
-
-/* Next number of a counter that only this thread may move at this time. */
-static inline uint64_t next(_Atomic uint64_t *counter)
-{
-	uint64_t n = atomic_load_explicit(counter, memory_order_relaxed) + 1;
-
-	atomic_store_explicit(counter, n, memory_order_relaxed);
-	return n;
-}
-
-/*
- * A captured operation does not run now: it gets an ordinal within the capture, and the
- * communicator's own sequence stays what all ranks agree on.
- */
-static uint64_t next_captured(struct nspy_rec *rec, struct nspy_comm *comm)
-{
-	uint32_t epoch = nspy_capture_epoch();
-
-	rec->flags |= NSPY_CALL_CAPTURED;
-	if (atomic_load_explicit(&comm->capture_epoch, memory_order_relaxed) != epoch) {
-		atomic_store_explicit(&comm->capture_epoch, epoch, memory_order_relaxed);
-		atomic_store_explicit(&comm->capture_seq, 0, memory_order_relaxed);
-	}
-	return next(&comm->capture_seq);
-}
-
-void nspy_put_coll(struct nspy_rec *rec, const void *handle, size_t count, int datatype, int op,
-		   int root, const void *stream)
-{
-	struct nspy_comm *comm = nspy_comm_find_or_note(handle);
-
-	set_signature(rec, count, datatype, op, root, stream);
-	if (nspy_unlikely(!comm)) {
-		rec->flags |= NSPY_CALL_NOSEQ;
-		return;
-	}
-	rec->comm = comm->rec.comm;
-	rec->seq = nspy_unlikely(nspy_is_captured(stream)) ? next_captured(rec, comm)
-							   : next(&comm->coll_seq);
-}
-
-static void put_p2p(struct nspy_rec *rec, const void *handle, size_t count, int datatype, int peer,
-		    const void *stream, bool send)
-{
-	struct nspy_comm *comm = nspy_comm_find_or_note(handle);
-
-	set_signature(rec, count, datatype, -1, peer, stream);
-	rec->flags |= NSPY_CALL_PEER_SEQ;
-	if (nspy_unlikely(!comm)) {
-		rec->flags |= NSPY_CALL_NOSEQ;
-		return;
-	}
-	rec->comm = comm->rec.comm;
-	if (nspy_unlikely(nspy_is_captured(stream))) {
-		rec->seq = next_captured(rec, comm);
-		return;
-	}
-	rec->seq = nspy_comm_next_p2p(comm, peer, send);
-	if (nspy_unlikely(!rec->seq)) {
-		rec->flags |= NSPY_CALL_NOSEQ;
-		nspy_count_loss(NSPY_LOSS_SEQ, 1);
-	}
-}
-
-void nspy_put_send(struct nspy_rec *rec, const void *comm, size_t count, int datatype, int peer,
-		   const void *stream)
-{
-	put_p2p(rec, comm, count, datatype, peer, stream, true);
-}
-
-void nspy_put_recv(struct nspy_rec *rec, const void *comm, size_t count, int datatype, int peer,
-		   const void *stream)
-{
-	put_p2p(rec, comm, count, datatype, peer, stream, false);
+	nspy_count_loss(NSPY_LOSS_SEQ, 1);
 }
 
 void nspy_put_rma(struct nspy_rec *rec, const void *handle, size_t count, int datatype, int peer,
 		  const void *stream)
 {
 	nspy_put_comm(rec, handle);
-	set_signature(rec, count, datatype, -1, peer, stream);
+	nspy_set_signature(rec, count, datatype, -1, peer, stream);
 }
 
 void nspy_put_comm(struct nspy_rec *rec, const void *handle)
@@ -116,7 +25,7 @@ void nspy_put_comm(struct nspy_rec *rec, const void *handle)
 	const struct nspy_comm *comm = handle ? nspy_comm_find(handle) : NULL;
 
 	if (comm)
-		rec->comm = comm->rec.comm;
+		rec->comm = comm->index;
 }
 
 void nspy_put_comm_bytes(struct nspy_rec *rec, const void *handle, size_t bytes)
@@ -192,4 +101,16 @@ void nspy_got_capture_begin(struct nspy_rec *rec, int result, const void *stream
 	(void)stream;
 	if (result == 0)
 		nspy_capture_begun();
+}
+
+uint64_t nspy_next_captured(struct nspy_rec *rec, struct nspy_comm *comm)
+{
+	uint32_t epoch = atomic_load_explicit(&nspy_hot->captures, memory_order_relaxed);
+
+	rec->flags |= NSPY_CALL_CAPTURED;
+	if (atomic_load_explicit(&comm->capture_epoch, memory_order_relaxed) != epoch) {
+		atomic_store_explicit(&comm->capture_epoch, epoch, memory_order_relaxed);
+		atomic_store_explicit(&comm->capture_seq, 0, memory_order_relaxed);
+	}
+	return nspy_next_number(&comm->capture_seq);
 }
