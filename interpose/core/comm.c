@@ -27,9 +27,17 @@ struct table_slot {
 	_Atomic(struct nspy_comm *) comm;
 };
 
+/* What is known of a communicator beside its counters. Changed under the lock only. */
+struct comm_info {
+	struct nspy_comm_rec rec; /* as last written to the trace */
+	uint32_t children[6];     /* by enum nspy_comm_origin */
+	uint32_t pending_serial;  /* thread whose group will complete its creation, 0 = none */
+	bool used;
+};
+
 struct registry {
 	struct table_slot table[TABLE_SLOTS];
-	struct nspy_comm_info info[NSPY_COMMS_MAX];
+	struct comm_info info[NSPY_COMMS_MAX];
 	uint32_t next_index; /* of the next communicator; never reused */
 	_Atomic uint32_t p2p_used;
 	_Atomic uint32_t p2p[P2P_BYTES / sizeof(uint32_t)];
@@ -124,7 +132,7 @@ static void table_remove(const void *handle)
 	}
 }
 
-struct nspy_comm_info *nspy_comm_info(const struct nspy_comm *comm)
+static struct comm_info *info_of(const struct nspy_comm *comm)
 {
 	return &registry->info[comm - nspy_hot->comms];
 }
@@ -134,10 +142,18 @@ static struct nspy_comm *comm_at(uint32_t i)
 	return &nspy_hot->comms[i];
 }
 
+const struct nspy_comm_rec *nspy_comm_rec(const struct nspy_comm *comm)
+{
+	return &info_of(comm)->rec;
+}
+
 static void write_record(const struct nspy_comm *comm)
 {
-	union nspy_any_rec rec = {.comm = nspy_comm_info(comm)->rec};
+	union nspy_any_rec rec;
 
+	pthread_mutex_lock(&lock);
+	rec.comm = info_of(comm)->rec;
+	pthread_mutex_unlock(&lock);
 	rec.comm.when = nspy_ticks();
 	nspy_thread_append(&nspy_tls, &rec);
 }
@@ -148,7 +164,7 @@ static struct nspy_comm *take_place(void)
 	struct nspy_comm *oldest = NULL;
 
 	for (uint32_t i = 0; i < NSPY_COMMS_MAX; i++) {
-		const struct nspy_comm_info *info = &registry->info[i];
+		const struct comm_info *info = &registry->info[i];
 
 		if (!info->used)
 			return comm_at(i);
@@ -200,14 +216,14 @@ static void take_p2p(struct nspy_comm *comm, int nranks)
 static struct nspy_comm *new_locked(const struct nspy_comm_rec *rec)
 {
 	struct nspy_comm *comm = take_place();
-	struct nspy_comm_info *info;
+	struct comm_info *info;
 	uint32_t ordinal = rec->ordinal;
 
 	if (!comm)
 		return NULL;
 	if (rec->id_hash)
 		ordinal = occurrence(rec);
-	info = nspy_comm_info(comm);
+	info = info_of(comm);
 	info->rec = *rec;
 	info->rec.kind = NSPY_REC_COMM;
 	info->rec.comm = registry->next_index++;
@@ -254,7 +270,7 @@ struct nspy_comm *nspy_comm_by_index(uint32_t index)
 
 void nspy_comm_bind(struct nspy_comm *comm, const void *handle)
 {
-	struct nspy_comm_info *info = nspy_comm_info(comm);
+	struct comm_info *info = info_of(comm);
 
 	if (!handle || info->rec.handle == (uint64_t)(uintptr_t)handle)
 		return;
@@ -266,7 +282,7 @@ void nspy_comm_bind(struct nspy_comm *comm, const void *handle)
 
 void nspy_comm_unbind(struct nspy_comm *comm)
 {
-	const struct nspy_comm_info *info = nspy_comm_info(comm);
+	const struct comm_info *info = info_of(comm);
 
 	pthread_mutex_lock(&lock);
 	if (info->rec.handle)
@@ -278,8 +294,25 @@ void nspy_comm_unbind(struct nspy_comm *comm)
 
 void nspy_comm_update(struct nspy_comm *comm, uint8_t more_flags)
 {
-	nspy_comm_info(comm)->rec.flags |= more_flags;
+	pthread_mutex_lock(&lock);
+	info_of(comm)->rec.flags |= more_flags;
+	pthread_mutex_unlock(&lock);
 	write_record(comm);
+}
+
+void nspy_comm_defer(struct nspy_comm *comm, uint32_t serial)
+{
+	pthread_mutex_lock(&lock);
+	info_of(comm)->pending_serial = serial;
+	pthread_mutex_unlock(&lock);
+}
+
+void nspy_comm_not_member(struct nspy_comm *comm)
+{
+	pthread_mutex_lock(&lock);
+	info_of(comm)->rec.nranks = 0;
+	pthread_mutex_unlock(&lock);
+	nspy_comm_update(comm, NSPY_COMM_READY | NSPY_COMM_GONE);
 }
 
 static int ask(unsigned int fn, const void *handle)
@@ -293,17 +326,20 @@ static int ask(unsigned int fn, const void *handle)
 
 void nspy_comm_ready(struct nspy_comm *comm)
 {
-	struct nspy_comm_info *info = nspy_comm_info(comm);
+	struct comm_info *info = info_of(comm);
 	const void *handle = (const void *)(uintptr_t)info->rec.handle;
+	bool unknown = handle && info->rec.nranks < 0;
+	int nranks = unknown ? ask(NSPY_FN_NCCL_COMM_COUNT, handle) : -1;
+	int rank = unknown ? ask(NSPY_FN_NCCL_COMM_USER_RANK, handle) : -1;
 
-	if (handle && info->rec.nranks < 0) {
-		info->rec.nranks = ask(NSPY_FN_NCCL_COMM_COUNT, handle);
-		info->rec.rank = ask(NSPY_FN_NCCL_COMM_USER_RANK, handle);
-		pthread_mutex_lock(&lock);
-		take_p2p(comm, info->rec.nranks);
-		pthread_mutex_unlock(&lock);
+	pthread_mutex_lock(&lock);
+	if (unknown) {
+		info->rec.nranks = nranks;
+		info->rec.rank = rank;
+		take_p2p(comm, nranks);
 	}
 	info->pending_serial = 0;
+	pthread_mutex_unlock(&lock);
 	nspy_comm_update(comm, NSPY_COMM_READY);
 }
 
@@ -341,7 +377,7 @@ void nspy_comm_group_done(uint32_t serial, bool ok)
 	for (uint32_t i = 0; i < NSPY_COMMS_MAX && registry->info[i].used; i++) {
 		if (registry->info[i].pending_serial != serial)
 			continue;
-		registry->info[i].pending_serial = 0;
+		nspy_comm_defer(comm_at(i), 0);
 		if (ok)
 			nspy_comm_ready(comm_at(i));
 		else
@@ -354,7 +390,7 @@ uint32_t nspy_comm_next_child(struct nspy_comm *parent, enum nspy_comm_origin or
 	uint32_t n;
 
 	pthread_mutex_lock(&lock);
-	n = ++nspy_comm_info(parent)->children[origin % 6];
+	n = ++info_of(parent)->children[origin % 6];
 	pthread_mutex_unlock(&lock);
 	return n;
 }

@@ -15,18 +15,11 @@
 #include "thread.h"
 #include "trace_record.h"
 
-/* What is known of a communicator beside its counters; touched when it is created or ends. */
-struct nspy_comm_info {
-	struct nspy_comm_rec rec; /* as last written to the trace */
-	uint32_t children[6];     /* by enum nspy_comm_origin */
-	uint32_t pending_serial;  /* thread whose group will complete its creation, 0 = none */
-	bool used;
-};
-
 /* Memory for the registry; called while recording starts, and again in a forked child. */
 bool nspy_comm_start(void);
 
-struct nspy_comm_info *nspy_comm_info(const struct nspy_comm *comm);
+/* The record as it stands. context: the thread that creates or ends the communicator. */
+const struct nspy_comm_rec *nspy_comm_rec(const struct nspy_comm *comm);
 
 /* The communicator of a handle, or NULL. No lock, no system call. */
 struct nspy_comm *nspy_comm_find(const void *handle);
@@ -67,6 +60,12 @@ void nspy_comm_ready(struct nspy_comm *comm);
 
 /* Writes the record as it stands now, with more flags set. */
 void nspy_comm_update(struct nspy_comm *comm, uint8_t more_flags);
+
+/* Its creation is completed by the end of the group that thread `serial` is in. */
+void nspy_comm_defer(struct nspy_comm *comm, uint32_t serial);
+
+/* This rank took part in the creation and is not a member. */
+void nspy_comm_not_member(struct nspy_comm *comm);
 
 /* Marks all communicators created in the group of thread `serial` as ready or failed. */
 void nspy_comm_group_done(uint32_t serial, bool ok);

@@ -32,3 +32,22 @@ int nspy_compat_complete(void)
 	       nspy_sys_pthread_detach && nspy_sys_pthread_key_create &&
 	       nspy_sys_pthread_setspecific && nspy_sys_pthread_sigmask;
 }
+
+/*
+ * Hooks that libzstd.a calls if the process has them, as weak references: the application's own
+ * zstd might define them, and our writer must not run its code.
+ */
+unsigned long long ZSTD_trace_compress_begin(const void *context);
+void ZSTD_trace_compress_end(unsigned long long token, const void *trace);
+
+unsigned long long ZSTD_trace_compress_begin(const void *context)
+{
+	(void)context;
+	return 0; /* do not trace */
+}
+
+void ZSTD_trace_compress_end(unsigned long long token, const void *trace)
+{
+	(void)token;
+	(void)trace;
+}

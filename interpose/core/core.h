@@ -19,7 +19,7 @@
 #define NSPY_LIVE_SLOTS  64u
 #define NSPY_LIVE_BYTES  (512u << 10) /* live pages of one process, at most */
 #define NSPY_EXTRA_SLOTS 192u         /* for more threads than that, in private memory */
-#define NSPY_EXTRA_PAGES 128u         /* for bursts, 2 MiB of private memory */
+#define NSPY_EXTRA_PAGES 256u         /* for bursts, 2 MiB of private memory */
 #define NSPY_PATH_MAX    1024u
 #define NSPY_NAME_MAX    128u
 #define NSPY_IDENT_MAX   NSPY_LIVE_IDENT_BYTES
@@ -106,6 +106,16 @@ static inline struct nspy_page *nspy_page_at(uint32_t i)
 	uint32_t live = nspy_core.head->page_count;
 
 	return i < live ? &nspy_core.pages[i] : &nspy_core.extra_pages[i - live];
+}
+
+/* Orders the loads before it before those after it (the reading side of a sequence lock). */
+static inline void nspy_load_barrier(void)
+{
+#if defined(__aarch64__)
+	__asm__ volatile("dmb ishld" ::: "memory");
+#else
+	__asm__ volatile("" ::: "memory");
+#endif
 }
 
 static inline void nspy_count_loss(enum nspy_loss kind, uint64_t n)

@@ -243,29 +243,54 @@ void nspy_drain_drop_oldest(void)
 	}
 }
 
-static bool has_pages(uint32_t serial)
+static bool has_pending(uint32_t serial)
 {
-	for (uint32_t i = 0; i < nspy_page_total(); i++)
-		if (state_of(nspy_page_at(i)) != NSPY_PAGE_FREE &&
-		    nspy_page_at(i)->serial == serial)
+	for (uint32_t i = 0; i < nspy_page_total(); i++) {
+		const struct nspy_page *page = nspy_page_at(i);
+
+		if (state_of(page) != NSPY_PAGE_FREE && page->serial == serial && pending_of(page))
 			return true;
+	}
 	return false;
+}
+
+static void close_slot(struct nspy_slot *slot)
+{
+	if (slot->page) {
+		struct nspy_page *page = nspy_page_at(slot->page - 1);
+
+		atomic_store_explicit(&page->state, NSPY_PAGE_FULL, memory_order_release);
+		release_if_done(page);
+		slot->page = 0;
+	}
+	atomic_fetch_add_explicit(&nspy_core.calls_of_gone_threads,
+				  atomic_load_explicit(&slot->calls, memory_order_relaxed),
+				  memory_order_relaxed);
+	nspy_count_loss(NSPY_LOSS_RECORDS_NO_PAGE,
+			atomic_load_explicit(&slot->lost, memory_order_relaxed));
+	atomic_store_explicit(&slot->calls, 0, memory_order_relaxed);
+	atomic_store_explicit(&slot->lost, 0, memory_order_relaxed);
 }
 
 void nspy_drain_free_slots(void)
 {
 	for (uint32_t i = 0; i < nspy_slot_total(); i++) {
 		struct nspy_slot *slot = nspy_slot_at(i);
+		uint32_t expected = NSPY_SLOT_ORPHAN;
 
 		if (atomic_load_explicit(&slot->state, memory_order_acquire) != NSPY_SLOT_ORPHAN ||
-		    has_pages(slot->serial))
+		    has_pending(slot->serial))
 			continue;
-		atomic_fetch_add_explicit(&nspy_core.calls_of_gone_threads,
-					  atomic_load_explicit(&slot->calls, memory_order_relaxed),
-					  memory_order_relaxed);
-		nspy_count_loss(NSPY_LOSS_RECORDS_NO_PAGE,
-				atomic_load_explicit(&slot->lost, memory_order_relaxed));
-		atomic_store_explicit(&slot->lost, 0, memory_order_relaxed);
-		atomic_store_explicit(&slot->state, NSPY_SLOT_FREE, memory_order_release);
+		/* A new thread may take it over at this very moment: one of us gets it. */
+		if (!atomic_compare_exchange_strong_explicit(
+			    &slot->state, &expected, NSPY_SLOT_CLOSING, memory_order_acquire,
+			    memory_order_relaxed))
+			continue;
+		if (!has_pending(slot->serial)) {
+			close_slot(slot);
+			atomic_store_explicit(&slot->state, NSPY_SLOT_FREE, memory_order_release);
+		} else {
+			atomic_store_explicit(&slot->state, NSPY_SLOT_ORPHAN, memory_order_release);
+		}
 	}
 }

@@ -14,7 +14,7 @@
 
 #define SHM_DIR    "/dev/shm"
 #define SHM_SHARE  32u /* at most this part of the free space: a pod's default is 64 MiB in all */
-#define PAGES_MIN  4u  /* with fewer, private memory serves better */
+#define PAGES_MIN  16u /* with fewer, private memory serves better */
 #define ALIGN      64u
 #define SLOT_BYTES (NSPY_LIVE_SLOTS * sizeof(struct nspy_slot))
 #define FIXED_BYTES                                                                                \
@@ -89,8 +89,7 @@ static void lay_out(struct nspy_live_head *head, size_t bytes)
 	head->page_count = (uint32_t)((bytes - head->page_offset) / NSPY_PAGE_BYTES);
 	head->state = NSPY_LIVE_RUNNING;
 	/* The magic number last: until then a reader sees no live file. */
-	atomic_thread_fence(memory_order_release);
-	head->magic = NSPY_LIVE_MAGIC;
+	__atomic_store_n(&head->magic, NSPY_LIVE_MAGIC, __ATOMIC_RELEASE);
 }
 
 bool nspy_live_create(bool want_file)

@@ -32,9 +32,9 @@ static void thread_ends(void *unused)
 	(void)unused;
 	if (!is_current(t))
 		return;
-	if (t->page)
-		atomic_store_explicit(&t->page->state, NSPY_PAGE_FULL, memory_order_release);
+	t->slot->groups = t->groups;
 	atomic_store_explicit(&t->slot->depth, 0, memory_order_release);
+	/* Pairs with the acquire of the thread, or the writer, that takes the slot over. */
 	atomic_store_explicit(&t->slot->state, NSPY_SLOT_ORPHAN, memory_order_release);
 	t->slot = NULL;
 	t->page = NULL;
@@ -47,17 +47,53 @@ bool nspy_thread_key_init(void)
 	return end_key_made;
 }
 
-static struct nspy_slot *take_slot(void)
+static bool take(struct nspy_slot *slot, uint32_t expected)
+{
+	return atomic_load_explicit(&slot->state, memory_order_relaxed) == expected &&
+	       atomic_compare_exchange_strong_explicit(&slot->state, &expected, NSPY_SLOT_USED,
+						       memory_order_acquire, memory_order_relaxed);
+}
+
+/* Continues the slot of a thread that has ended, with its page and its numbers. */
+static struct nspy_slot *continue_orphan(struct nspy_tls *t)
 {
 	for (uint32_t i = 0; i < nspy_slot_total(); i++) {
 		struct nspy_slot *slot = nspy_slot_at(i);
-		uint32_t expected = NSPY_SLOT_FREE;
 
-		if (atomic_load_explicit(&slot->state, memory_order_relaxed) == NSPY_SLOT_FREE &&
-		    atomic_compare_exchange_strong_explicit(&slot->state, &expected, NSPY_SLOT_USED,
-							    memory_order_acquire,
-							    memory_order_relaxed))
-			return slot;
+		if (!take(slot, NSPY_SLOT_ORPHAN))
+			continue;
+		t->page = slot->page ? nspy_page_at(slot->page - 1) : NULL;
+		t->page_used =
+			t->page ? atomic_load_explicit(&t->page->committed, memory_order_relaxed)
+				: 0;
+		t->index = atomic_load_explicit(&slot->next_index, memory_order_relaxed);
+		t->callno = (uint32_t)atomic_load_explicit(&slot->calls, memory_order_relaxed);
+		t->groups = slot->groups;
+		return slot;
+	}
+	return NULL;
+}
+
+static struct nspy_slot *begin_slot(struct nspy_tls *t)
+{
+	for (uint32_t i = 0; i < nspy_slot_total(); i++) {
+		struct nspy_slot *slot = nspy_slot_at(i);
+
+		if (!take(slot, NSPY_SLOT_FREE))
+			continue;
+		slot->serial = atomic_fetch_add_explicit(&nspy_core.thread_serial, 1,
+							 memory_order_relaxed) +
+			       1;
+		atomic_store_explicit(&slot->next_index, 0, memory_order_relaxed);
+		atomic_store_explicit(&slot->calls, 0, memory_order_relaxed);
+		atomic_store_explicit(&slot->lost, 0, memory_order_relaxed);
+		slot->page = 0;
+		t->page = NULL;
+		t->page_used = 0;
+		t->index = 0;
+		t->callno = 0;
+		t->groups = 0;
+		return slot;
 	}
 	return NULL;
 }
@@ -65,29 +101,20 @@ static struct nspy_slot *take_slot(void)
 bool nspy_thread_attach(void)
 {
 	struct nspy_tls *t = &nspy_tls;
-	struct nspy_slot *slot = take_slot();
+	struct nspy_slot *slot = continue_orphan(t);
 	int saved = errno;
 
+	if (!slot)
+		slot = begin_slot(t);
 	if (!slot) {
 		nspy_count_loss(NSPY_LOSS_RECORDS_NO_SLOT, 1);
 		return false;
 	}
 	slot->tid = (uint32_t)syscall(SYS_gettid);
-	slot->serial =
-		atomic_fetch_add_explicit(&nspy_core.thread_serial, 1, memory_order_relaxed) + 1;
-	atomic_store_explicit(&slot->depth, 0, memory_order_relaxed);
-	atomic_store_explicit(&slot->next_index, 0, memory_order_relaxed);
-	atomic_store_explicit(&slot->calls, 0, memory_order_relaxed);
-	atomic_store_explicit(&slot->lost, 0, memory_order_relaxed);
-	t->page = NULL;
-	t->page_used = 0;
-	t->index = 0;
-	t->last_handle = NULL;
 	t->depth = 0;
-	t->callno = 0;
 	t->group_depth = 0;
-	t->groups = 0;
 	t->pending_comms = 0;
+	t->last_handle = NULL;
 	t->slot = slot;
 	t->epoch = nspy_hot->epoch;
 	/* Any non-NULL value makes the destructor run. glibc keeps the first 32 keys in the TCB. */
@@ -106,6 +133,7 @@ bool nspy_thread_next_page(void)
 	if (t->page)
 		atomic_store_explicit(&t->page->state, NSPY_PAGE_FULL, memory_order_release);
 	t->page = NULL;
+	t->slot->page = 0;
 	for (uint32_t n = 0; n < total; n++) {
 		/* Live pages first: they survive SIGKILL. */
 		uint32_t i = n < live ? (start + n) % live : n;
@@ -128,6 +156,7 @@ bool nspy_thread_next_page(void)
 				      memory_order_relaxed);
 		t->page = page;
 		t->page_used = 0;
+		t->slot->page = i + 1;
 		return true;
 	}
 	return false;

@@ -23,14 +23,15 @@
 #include "sibling.h"
 #include "state.h"
 
-#define STACK_BYTES   (256u << 10)
-#define PERIOD_MIN_NS 10000000ull  /* while pages fill quickly */
-#define PERIOD_MAX_NS 200000000ull /* promise where there are no live pages */
-#define ANCHOR_NS     1000000000ull
-#define FLUSH_LIVE_NS 5000000000ull  /* live pages are safe already */
-#define FLUSH_PENDING 1020u          /* a full chunk is worth writing at once */
-#define RETRY_NS      10000000000ull /* after the disk refused */
-#define SIBLING_NS    2000000000ull
+#define STACK_BYTES     (256u << 10)
+#define PERIOD_TIGHT_NS 1000000ull   /* while pages run out */
+#define PERIOD_MIN_NS   10000000ull  /* while pages fill quickly */
+#define PERIOD_MAX_NS   200000000ull /* promise where there are no live pages */
+#define ANCHOR_NS       1000000000ull
+#define FLUSH_LIVE_NS   5000000000ull  /* live pages are safe already */
+#define FLUSH_PENDING   1020u          /* a full chunk is worth writing at once */
+#define RETRY_NS        10000000000ull /* after the disk refused */
+#define SIBLING_NS      2000000000ull
 
 struct schedule {
 	uint64_t period_ns;
@@ -63,7 +64,9 @@ static void flush(struct schedule *s, uint64_t now, bool force)
 
 	nspy_drain_level(&level);
 	tight = level.pages_in_use > level.live_pages / 2;
-	s->period_ns = tight || level.pending > FLUSH_PENDING / 2 ? PERIOD_MIN_NS : PERIOD_MAX_NS;
+	s->period_ns = tight                               ? PERIOD_TIGHT_NS
+		       : level.pending > FLUSH_PENDING / 2 ? PERIOD_MIN_NS
+							   : PERIOD_MAX_NS;
 	if (!force && now < s->retry_after) {
 		if (tight)
 			nspy_drain_drop_oldest();

@@ -165,7 +165,8 @@ class Headers:
         hooks = "".join(Path(interpose, "wrap", name).read_text(encoding="utf-8")
                         for name in ("hooks.h", "hooks_ops.h"))
         self.hooks = {}
-        for match in re.finditer(r"^(?:static inline )?void nspy_((?:put|got)_\w+)\(([^;{]*)\)(?:;|\n\{)", hooks, re.M):
+        declaration = r"^(?:static inline )?void nspy_((?:put|got)_\w+)\(([^;{]*)\)(?:;|\n\{)"
+        for match in re.finditer(declaration, hooks, re.M):
             skip = 1 if match.group(1).startswith("put") else 2
             parts = re.sub(r"\s+", " ", match.group(2)).split(",")
             self.hooks[match.group(1)] = [split_declaration(part) for part in parts[skip:]]

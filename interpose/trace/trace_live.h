@@ -26,8 +26,8 @@
 #define NSPY_LIVE_SCHEMA_BYTES 16384u
 #define NSPY_OPEN_DEPTH_MAX    8u
 #define NSPY_CLOCK_PIECES      4u
-#define NSPY_PAGE_BYTES        16384u
-#define NSPY_PAGE_RECORDS      255u /* (16384 - 64) / 64 */
+#define NSPY_PAGE_BYTES        8192u
+#define NSPY_PAGE_RECORDS      127u /* (8192 - 64) / 64 */
 
 enum nspy_clock_source {
 	NSPY_CLOCK_MONOTONIC = 0, /* ticks are CLOCK_MONOTONIC ns already */
@@ -81,23 +81,27 @@ struct nspy_live_head {
 enum nspy_slot_state {
 	NSPY_SLOT_FREE = 0,
 	NSPY_SLOT_USED = 1,
-	NSPY_SLOT_ORPHAN = 2, /* its thread has ended; the writer frees it when drained */
+	NSPY_SLOT_ORPHAN = 2,  /* its thread has ended; the next thread may continue it */
+	NSPY_SLOT_CLOSING = 3, /* the writer is about to free it */
 };
 
 /*
- * State of one thread. The open-call stack holds the calls it is in, outermost first; entry i is
- * valid if i < depth. An entry is complete before depth is raised (release). An outer call can end
- * only after the inner ones.
+ * State of one thread, or of several one after the other: a new thread continues the slot of one
+ * that has ended, so that threads which come and go do not each use up a page. The open-call stack
+ * holds the calls it is in, outermost first; entry i is valid if i < depth. An entry is complete
+ * before depth is raised (release). An outer call can end only after the inner ones.
  */
 struct nspy_slot {
 	_Atomic uint32_t state;
 	uint32_t tid;
-	uint32_t serial; /* n-th thread of the process, from 1 */
+	uint32_t serial; /* n-th slot begun in the process, from 1 */
 	_Atomic uint32_t depth;
 	_Atomic uint64_t next_index; /* records appended so far */
 	_Atomic uint64_t calls;      /* calls entered so far */
 	_Atomic uint64_t lost;       /* records it could not append */
-	uint64_t reserved[3];
+	uint32_t page;               /* number of its page + 1, 0 = none */
+	uint32_t groups;             /* outermost groups begun so far */
+	uint64_t reserved[2];
 	struct nspy_rec open[NSPY_OPEN_DEPTH_MAX];
 };
 _Static_assert(sizeof(struct nspy_slot) == 64 + 512, "slots keep records on cache lines");

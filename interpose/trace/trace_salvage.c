@@ -274,18 +274,51 @@ static int name_copies(struct nspy_salvage *salvage)
 	return 0;
 }
 
+/* The folders above path: a process may have been killed before it wrote its first segment. */
+static int make_parents(char *path, mode_t file_mode)
+{
+	mode_t mode = file_mode & S_IRGRP ? 02750 : 0700;
+
+	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		int rc;
+
+		*slash = '\0';
+		rc = mkdir(path, mode) < 0 && errno != EEXIST && errno != EROFS && errno != EACCES
+			     ? -errno
+			     : 0;
+		*slash = '/';
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int create(struct nspy_salvage *salvage)
+{
+	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+	int fd, rc;
+
+	/* Left behind by a process of our number that was killed here: no one else's. */
+	(void)unlink(salvage->temporary);
+	fd = open(salvage->temporary, flags, salvage->mode);
+	if (fd < 0 && errno == ENOENT) {
+		rc = make_parents(salvage->temporary, salvage->mode);
+		if (rc < 0)
+			return rc;
+		fd = open(salvage->temporary, flags, salvage->mode);
+	}
+	return fd < 0 ? -errno : fd;
+}
+
 static int save(struct nspy_salvage *salvage, int fd, off_t bytes)
 {
 	int to, rc = name_copies(salvage);
 
 	if (rc < 0)
 		return rc;
-	/* Left behind by a process of our number that was killed here: no one else's. */
-	(void)unlink(salvage->temporary);
-	to = open(salvage->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-		  salvage->mode);
+	to = create(salvage);
 	if (to < 0)
-		return -errno;
+		return to;
 	rc = copy_bytes(salvage, fd, to, bytes);
 	/* A full disk may show only here. */
 	if (close(to) < 0 && rc == 0)

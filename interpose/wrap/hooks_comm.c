@@ -73,9 +73,9 @@ static void created(struct nspy_rec *rec, int result, const void *handle)
 	if (result == NSPY_RESULT_IN_PROGRESS) {
 		nspy_comm_update(comm, NSPY_COMM_NONBLOCKING);
 	} else if (t->group_depth) {
-		nspy_comm_info(comm)->pending_serial = t->slot->serial;
+		nspy_comm_defer(comm, t->slot->serial);
 		t->pending_comms++;
-	} else if (!(nspy_comm_info(comm)->rec.flags & NSPY_COMM_NONBLOCKING)) {
+	} else if (!(nspy_comm_rec(comm)->flags & NSPY_COMM_NONBLOCKING)) {
 		nspy_comm_ready(comm);
 	}
 }
@@ -156,7 +156,7 @@ static bool child_of(const void *parent_handle, enum nspy_comm_origin origin, ui
 		return false;
 	memset(ret, 0, sizeof(*ret));
 	ret->origin = (uint16_t)origin;
-	ret->parent_key = nspy_comm_info(parent)->rec.key;
+	ret->parent_key = nspy_comm_rec(parent)->key;
 	ret->ordinal = nspy_comm_next_child(parent, origin);
 	ret->nranks = -1;
 	ret->rank = -1;
@@ -185,10 +185,8 @@ void nspy_got_split(struct nspy_rec *rec, int result, void *const *newcomm)
 	struct nspy_comm *comm = nspy_comm_by_index(rec->comm);
 	bool ok = result == 0 || result == NSPY_RESULT_IN_PROGRESS;
 
-	if (comm && ok && nspy_comm_info(comm)->rec.color == SPLIT_NOCOLOR) {
-		/* This rank takes part in the split and in none of its children. */
-		nspy_comm_info(comm)->rec.nranks = 0;
-		nspy_comm_update(comm, NSPY_COMM_READY | NSPY_COMM_GONE);
+	if (comm && ok && nspy_comm_rec(comm)->color == SPLIT_NOCOLOR) {
+		nspy_comm_not_member(comm);
 		return;
 	}
 	created(rec, result, ok && newcomm ? *newcomm : NULL);
@@ -279,7 +277,7 @@ void nspy_got_async_error(struct nspy_rec *rec, int result, const int *state)
 	/* Applications poll: only a change of state is worth a record. */
 	if (atomic_exchange_explicit(&comm->async_state, now, memory_order_relaxed) == now)
 		rec->kind = NSPY_REC_NONE;
-	if (nspy_comm_info(comm)->rec.flags & (NSPY_COMM_READY | NSPY_COMM_FAILED))
+	if (nspy_comm_rec(comm)->flags & (NSPY_COMM_READY | NSPY_COMM_FAILED))
 		return;
 	if (now == 0)
 		nspy_comm_ready(comm);

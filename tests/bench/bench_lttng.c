@@ -20,8 +20,8 @@
 #define LTTNG_UST_TRACEPOINT_DEFINE
 #include "bench_lttng_tp.h"
 
-#define BURST	 2000u
-#define BURSTS	 50u
+#define BURST    2000u
+#define BURSTS   50u
 #define PAUSE_US 20000u
 
 static uint64_t samples[BURST * BURSTS];

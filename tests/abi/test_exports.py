@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""libncclspy.so as the loader sees it: what it exports, needs and imports.
+
+Usage: test_exports.py READELF INTERPOSE_DIR IMPORTS_FILE LIBRARY
+"""
+
+import re
+import sys
+
+import abilib
+
+# The oldest C library that a job may run on. Its aarch64 symbols begin with 2.17, so the same
+# limit holds there.
+GLIBC_MAX = (2, 28)
+NEEDED = re.compile(r"libc\.so\.6|ld-linux-[\w-]+\.so\.[0-9]+")
+# Written by hand, because they are no calls to record: _exit and _Exit end a process without
+# running any exit handler, and the trace should know.
+BY_HAND = {"_exit", "_Exit"}
+# What the linker itself puts into some libraries.
+LINKER_SYMBOLS = {"_init", "_fini", "_edata", "_end", "__bss_start"}
+
+
+def exports(symbols, tables):
+    """Exported names against the tables."""
+    wrapped = {one.name for one in tables.functions}
+    found = {symbol.name for symbol in symbols if symbol.defined} - LINKER_SYMBOLS
+    for name in sorted(found - wrapped - BY_HAND):
+        yield f"exports {name}, which is in no table"
+    for name in sorted(wrapped - found):
+        yield f"does not export {name}"
+    for symbol in symbols:
+        if symbol.defined and symbol.name in wrapped and \
+                (symbol.kind, symbol.binding, symbol.version) != ("FUNC", "GLOBAL", ""):
+            yield f"{symbol.name} is {symbol.kind} {symbol.binding} {symbol.version}"
+
+
+def imports(symbols, allowed):
+    """Undefined names against the list, and their versions against the oldest C library."""
+    for symbol in symbols:
+        if symbol.defined:
+            continue
+        version = re.fullmatch(r"GLIBC_(\d+)\.(\d+)(?:\.\d+)?(?: \(\d+\))?", symbol.version)
+        if version and tuple(map(int, version.groups())) > GLIBC_MAX:
+            yield f"needs {symbol.name} of {symbol.version}"
+        elif not version and symbol.binding != "WEAK":
+            yield f"imports {symbol.name} without a GLIBC version ('{symbol.version}')"
+        if symbol.name not in allowed:
+            yield f"imports {symbol.name}, which is not on the list"
+
+
+def main(readelf, interpose, imports_file, library):
+    """Prints each finding; returns the exit status."""
+    with open(imports_file, encoding="utf-8") as file:
+        allowed = {line.split()[0] for line in file if line.strip() and not line.startswith("#")}
+    symbols = abilib.dynamic_symbols(readelf, library)
+    wrong = list(exports(symbols, abilib.load_tables(interpose)))
+    wrong += imports(symbols, allowed)
+    wrong += [f"needs {name}" for name in abilib.needed(readelf, library)
+              if not NEEDED.fullmatch(name)]
+    versions = abilib.readelf(readelf, library, "-V")
+    wrong += [f"needs version {name}" for name in
+              sorted(set(re.findall(r"Name: (GLIBC_[\d.]+)", versions)))
+              if tuple(map(int, re.findall(r"\d+", name)))[:2] > GLIBC_MAX]
+    defined = sum(symbol.defined for symbol in symbols)
+    print(f"{library}: {defined} exported, {len(symbols) - defined} imported symbols")
+    print("\n".join(wrong))
+    return 1 if wrong or not symbols else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
