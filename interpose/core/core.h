@@ -66,6 +66,7 @@ struct nspy_core {
 	struct nspy_page *pages; /* head->page_count of them */
 	struct nspy_slot *extra_slots;
 	struct nspy_page *extra_pages;
+	bool group_readable; /* files 0640, directories 2750 */
 	_Atomic uint64_t page_generation;
 	_Atomic uint32_t page_hint;
 	_Atomic uint32_t thread_serial;

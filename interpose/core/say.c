@@ -4,6 +4,7 @@
 #include "say.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -16,7 +17,7 @@
 
 #define LINES      16u
 #define LINE_BYTES 400u
-#define OUT_BYTES  1024u
+#define OUT_BYTES  2048u
 
 enum line_state { LINE_FREE, LINE_BUSY, LINE_READY };
 
@@ -47,25 +48,114 @@ void nspy_say(enum nspy_say_tag tag, const char *format, ...)
 	errno = saved;
 }
 
-static void print_line(const struct line *line)
+/* UTC without gmtime_r, which may read the time zone's files and allocate. */
+static void utc_text(time_t now, char *ret, size_t bytes)
+{
+	/* Days are counted from 1 March of year 0, so that the leap day comes last. */
+	int64_t days = now / 86400 + 719468, seconds = now % 86400;
+	int64_t era = days / 146097, of_era = days % 146097;
+	int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+	int64_t of_year = of_era - (365 * year + year / 4 - year / 100);
+	int64_t month = (5 * of_year + 2) / 153;
+	int64_t day = of_year - (153 * month + 2) / 5 + 1;
+
+	month += month < 10 ? 3 : -9;
+	year += era * 400 + (month <= 2);
+	(void)snprintf(ret, bytes, "%04d-%02d-%02dT%02d:%02d:%02dZ", (int)year, (int)month,
+		       (int)day, (int)(seconds / 3600), (int)(seconds / 60 % 60),
+		       (int)(seconds % 60));
+}
+
+/* Text for a JSON string: quotes and backslashes escaped, control characters as blanks. */
+static void json_text(const char *text, char *ret, size_t bytes)
+{
+	size_t n = 0;
+
+	for (; *text && n + 3 < bytes; text++) {
+		if (*text == '"' || *text == '\\')
+			ret[n++] = '\\';
+		ret[n++] = (unsigned char)*text < 0x20 ? ' ' : *text;
+	}
+	ret[n] = '\0';
+}
+
+static int format_line(const struct line *line, char *out, size_t bytes)
 {
 	static const char *const tags[] = {"INFO", "WARN", "FAIL"};
-	struct pollfd stderr_ready = {.fd = STDERR_FILENO, .events = POLLOUT};
-	time_t now = time(NULL);
-	char out[OUT_BYTES];
-	struct tm utc;
-	int bytes;
+	const char *job = nspy_core.id.job[0] ? nspy_core.id.job : "-";
+	char utc[32], text[2 * LINE_BYTES];
 
-	gmtime_r(&now, &utc);
-	bytes = snprintf(out, sizeof(out),
-			 "ncclspy %04d-%02d-%02dT%02d:%02d:%02dZ job %s [%s] %s\n",
-			 utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min,
-			 utc.tm_sec, nspy_core.id.job[0] ? nspy_core.id.job : "-", tags[line->tag],
-			 line->text);
+	utc_text(time(NULL), utc, sizeof(utc));
+	if (strcmp(nspy_core.env.NCCLSPY_LOG_FORMAT, "json") != 0)
+		return snprintf(out, bytes, "ncclspy %s job %s [%s] %s\n", utc, job,
+				tags[line->tag], line->text);
+	json_text(line->text, text, sizeof(text));
+	return snprintf(out, bytes,
+			"{\"time\":\"%s\",\"source\":\"ncclspy\",\"job\":\"%s\",\"node\":\"%s\","
+			"\"rank\":%d,\"tag\":\"%s\",\"text\":\"%s\"}\n",
+			utc, job, nspy_core.id.node, nspy_core.id.rank, tags[line->tag], text);
+}
+
+/* Expands %h, %p and %r; anything else behind a % stays as it is. */
+static void log_path(char *ret, size_t bytes)
+{
+	const char *from = nspy_core.env.NCCLSPY_LOG_FILE;
+	size_t n = 0;
+
+	while (*from && n + 1 < bytes) {
+		int more = -1;
+
+		if (from[0] == '%' && from[1] == 'h')
+			more = snprintf(ret + n, bytes - n, "%s", nspy_core.id.node);
+		else if (from[0] == '%' && from[1] == 'p')
+			more = snprintf(ret + n, bytes - n, "%u", nspy_core.id.pid);
+		else if (from[0] == '%' && from[1] == 'r')
+			more = snprintf(ret + n, bytes - n, "%d", nspy_core.id.rank);
+		if (more >= 0) {
+			n = n + (size_t)more < bytes ? n + (size_t)more : bytes - 1;
+			from += 2;
+		} else {
+			ret[n++] = *from++;
+		}
+	}
+	ret[n] = '\0';
+}
+
+/* stderr may be a full pipe that nobody reads: it must be ready, or the line is dropped. */
+static bool write_stderr(const char *out, size_t bytes)
+{
+	struct pollfd ready = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+	return poll(&ready, 1, 0) == 1 && (ready.revents & POLLOUT) &&
+	       write(STDERR_FILENO, out, bytes) == (ssize_t)bytes;
+}
+
+static bool write_log(const char *out, size_t bytes)
+{
+	char path[NSPY_ENV_TEXT_MAX];
+	bool ok;
+	int fd;
+
+	log_path(path, sizeof(path));
+	fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
+	if (fd < 0)
+		return false;
+	ok = write(fd, out, bytes) == (ssize_t)bytes;
+	close(fd);
+	return ok;
+}
+
+static void print_line(const struct line *line)
+{
+	char out[OUT_BYTES];
+	int bytes = format_line(line, out, sizeof(out));
+	bool ok;
+
 	if (bytes <= 0 || (size_t)bytes >= sizeof(out))
 		return;
-	if (poll(&stderr_ready, 1, 0) != 1 || !(stderr_ready.revents & POLLOUT) ||
-	    write(STDERR_FILENO, out, (size_t)bytes) != bytes)
+	ok = nspy_core.env.NCCLSPY_LOG_FILE[0] ? write_log(out, (size_t)bytes)
+					       : write_stderr(out, (size_t)bytes);
+	if (!ok)
 		atomic_fetch_add(&dropped, 1);
 }
 

@@ -90,18 +90,35 @@ static bool refuse(const char *what, const char *path, int error)
 	return false;
 }
 
+/* A directory set up for a group says so itself: NCCLSPY_DIR, two levels above the files. */
+static bool root_is_setgid(void)
+{
+	char root[PATH_BYTES];
+	struct stat st;
+
+	(void)snprintf(root, sizeof(root), "%s", nspy_core.id.dir);
+	for (int level = 0; level < 2; level++) {
+		char *slash = strrchr(root, '/');
+
+		if (slash && slash != root)
+			*slash = '\0';
+	}
+	return nspy_stat(root, &st) == 0 && (st.st_mode & S_ISGID);
+}
+
 /* mkdir -p. An existing directory is taken as it is, a default one in /tmp only if it is ours. */
 static bool make_directories(const char *path)
 {
-	mode_t mode = nspy_core.env.NCCLSPY_GROUP ? 02750 : 0700;
 	char part[PATH_BYTES];
 	struct stat st;
 
+	nspy_core.group_readable = nspy_core.env.NCCLSPY_GROUP || root_is_setgid();
 	(void)snprintf(part, sizeof(part), "%s", path);
 	for (char *slash = strchr(part + 1, '/');; slash = strchr(slash + 1, '/')) {
 		if (slash)
 			*slash = '\0';
-		if (mkdir(part, mode) < 0 && errno != EEXIST && errno != EROFS && errno != EACCES)
+		if (mkdir(part, nspy_core.group_readable ? 02750 : 0700) < 0 && errno != EEXIST &&
+		    errno != EROFS && errno != EACCES)
 			return refuse("create", part, errno);
 		if (!slash)
 			break;
@@ -187,7 +204,7 @@ static void remove_oldest(void)
 
 static int create_file(char *path)
 {
-	mode_t mode = nspy_core.env.NCCLSPY_GROUP ? 0640 : 0600;
+	mode_t mode = nspy_core.group_readable ? 0640 : 0600;
 
 	/* After an exec the same process has files of its earlier image: theirs stay. */
 	for (; seg.next_number <= NUMBER_MAX; seg.next_number++) {

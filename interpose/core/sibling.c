@@ -35,7 +35,7 @@ void nspy_sibling_save(void)
 	salvage->pid_namespace = nspy_core.id.pidns;
 	salvage->any_job = false;
 	salvage->job_hash = nspy_hash(nspy_core.id.job, strlen(nspy_core.id.job), 0);
-	salvage->mode = nspy_core.env.NCCLSPY_GROUP ? 0640 : 0600;
+	salvage->mode = nspy_core.group_readable ? 0640 : 0600;
 	salvage->report = NULL;
 	(void)nspy_salvage_run(salvage);
 }

@@ -101,7 +101,7 @@ int nspy_live_open_memory(const void *data, size_t bytes, struct nspy_live **ret
 
 static struct nspy_slot *slot_at(const struct nspy_live *live, size_t i)
 {
-	return (struct nspy_slot *)(live->data + live->head.slot_offset) + i;
+	return (struct nspy_slot *)(void *)(live->data + live->head.slot_offset) + i;
 }
 
 /*
@@ -118,7 +118,8 @@ static void settle_open_calls(struct nspy_live *live, const char *path)
 	for (size_t i = 0; bytes == live->bytes && i < live->head.slot_count; i++) {
 		struct nspy_slot *slot = slot_at(live, i);
 		const struct nspy_slot *later =
-			(const struct nspy_slot *)(again + live->head.slot_offset) + i;
+			(const struct nspy_slot *)(const void *)(again + live->head.slot_offset) +
+			i;
 
 		for (uint32_t k = 0; k < NSPY_OPEN_DEPTH_MAX; k++)
 			if (k >= later->depth ||
@@ -190,7 +191,7 @@ size_t nspy_live_page_count(const struct nspy_live *live)
 
 static const struct nspy_page *page_at(const struct nspy_live *live, size_t i)
 {
-	return (const struct nspy_page *)(live->data + live->head.page_offset) + i;
+	return (const struct nspy_page *)(const void *)(live->data + live->head.page_offset) + i;
 }
 
 static void to_ns(const struct nspy_live *live, union nspy_any_rec *rec)

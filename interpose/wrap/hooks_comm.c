@@ -13,6 +13,7 @@
 
 #include "comm.h"
 #include "core.h"
+#include "gpu.h"
 #include "thread.h"
 
 #define UNIQUE_ID_BYTES    128u
@@ -70,6 +71,7 @@ static void created(struct nspy_rec *rec, int result, const void *handle)
 		return;
 	}
 	nspy_comm_bind(comm, handle);
+	nspy_gpu_note();
 	if (result == NSPY_RESULT_IN_PROGRESS) {
 		nspy_comm_update(comm, NSPY_COMM_NONBLOCKING);
 	} else if (t->group_depth) {

@@ -97,9 +97,10 @@ def problems_of(document, trace, identity_sources):
 
 
 def read_tree(root):
-    trace, core = Path(root, "interpose", "trace"), Path(root, "interpose", "core")
-    sources = [path for path in (core / name for name in
-               ("identity.c", "versions.c", "facts.c", "writer.c")) if path.exists()]
+    trace, interpose = Path(root, "interpose", "trace"), Path(root, "interpose")
+    sources = [path for path in (interpose / name for name in
+               ("core/identity.c", "core/versions.c", "core/facts.c", "core/writer.c",
+                "wrap/gpu.c")) if path.exists()]
     return Path(root, "docs", "TRACE_FORMAT.md").read_text(encoding="utf-8"), trace, sources
 
 
