@@ -64,7 +64,8 @@ static bool make_hot_area(void)
 static void note_exit(int status, void *unused)
 {
 	(void)unused;
-	if (nspy_core.head)
+	/* A child of a raw clone has the pointer, not the mapping; its epoch was wiped. */
+	if (nspy_hot->epoch && nspy_core.head)
 		atomic_store_explicit(&nspy_core.head->exit_code, status, memory_order_relaxed);
 }
 
