@@ -19,7 +19,7 @@ void nspy_count_no_seq(void);
 
 static inline uint8_t nspy_redop_of(int op)
 {
-	if (op < 0)
+	if (op < 0 || op == (int)NSPY_REDOP_NONE)
 		return NSPY_REDOP_NONE;
 	return op < (int)NSPY_REDOP_USER ? (uint8_t)op : NSPY_REDOP_USER;
 }
