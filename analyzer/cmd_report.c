@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <cjson/cJSON.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd.h"
+#include "ignore.h"
+#include "inputs.h"
+#include "load.h"
+#include "report.h"
+#include "term.h"
+#include "verify.h"
+
+struct options {
+	struct nspy_report_options report;
+	int fail_on; /* priority; -1 = never */
+	bool json;
+	const char *ignore_path;
+	const char *verify_path;
+};
+
+enum {
+	OPT_JSON = 256,
+	OPT_FAIL_ON,
+	OPT_HANG_AFTER,
+	OPT_ATTEMPT,
+	OPT_IGNORE,
+	OPT_VERIFY,
+	OPT_NO_COLOR,
+};
+
+static const struct option long_options[] = {
+	{"json", no_argument, NULL, OPT_JSON},
+	{"fail-on", required_argument, NULL, OPT_FAIL_ON},
+	{"hang-after", required_argument, NULL, OPT_HANG_AFTER},
+	{"attempt", required_argument, NULL, OPT_ATTEMPT},
+	{"ignore", required_argument, NULL, OPT_IGNORE},
+	{"verify", required_argument, NULL, OPT_VERIFY},
+	{"no-color", no_argument, NULL, OPT_NO_COLOR},
+	{"help", no_argument, NULL, 'h'},
+	{0},
+};
+
+static void usage(FILE *out)
+{
+	fputs("Usage: ncclspy-analyze [report] [OPTION]... [DIR|FILE|JOB]...\n"
+	      "\n"
+	      "Says what happened in a job: verdict first, then findings with culprit, evidence "
+	      "and\n"
+	      "where to read on. Without an argument the job written to last below $NCCLSPY_DIR.\n"
+	      "A job that still runs can be read too.\n"
+	      "\n"
+	      "Options:\n"
+	      "      --attempt N         analyse the N-th start of the job (default: the newest)\n"
+	      "      --fail-on LEVEL     exit 1 if there is a finding of P0 (default), P1, P2 or "
+	      "more\n"
+	      "                          urgent; 'none' never does\n"
+	      "      --hang-after SEC    what counts as waiting in vain (default: 5 for a job that "
+	      "has\n"
+	      "                          ended, $NCCLSPY_HANG_S or 180 while it runs)\n"
+	      "      --ignore FILE       findings known and accepted: lines 'ID SCOPE EXPIRY "
+	      "REASON'\n"
+	      "      --json              machine-readable output\n"
+	      "      --no-color          no colour, also on a terminal\n"
+	      "      --verify OLD.json   compare with an earlier --json report: gone, remains, "
+	      "new\n"
+	      "  -h, --help              show this help and exit\n"
+	      "\n"
+	      "Exit status: 0 fine, 1 finding at or above --fail-on, 2 usage, 3 nothing readable,\n"
+	      "4 internal error.\n",
+	      out);
+}
+
+static bool parse_seconds(const char *text, uint64_t *ret_ns)
+{
+	char *end;
+	double seconds = strtod(text, &end);
+
+	if (*end || end == text || !(seconds >= 0) || seconds > 1e6)
+		return false;
+	*ret_ns = (uint64_t)(seconds * 1e9);
+	return true;
+}
+
+static bool parse_level(const char *text, int *ret_level)
+{
+	static const char *const names[] = {"P0", "P1", "P2"};
+
+	for (int i = 0; i < 3; i++) {
+		if (strcmp(text, names[i]) == 0) {
+			*ret_level = i;
+			return true;
+		}
+	}
+	*ret_level = -1;
+	return strcmp(text, "none") == 0;
+}
+
+static bool set_option(struct options *options, int opt, const char *value)
+{
+	uint64_t number;
+
+	switch (opt) {
+	case OPT_JSON:
+		options->json = true;
+		return true;
+	case OPT_FAIL_ON:
+		return parse_level(value, &options->fail_on);
+	case OPT_HANG_AFTER:
+		if (!parse_seconds(value, &options->report.thresholds.hang_ended_ns))
+			return false;
+		options->report.thresholds.hang_running_ns =
+			options->report.thresholds.hang_ended_ns;
+		return true;
+	case OPT_ATTEMPT:
+		if (!nspy_parse_u64(value, &number) || number == 0 || number > UINT32_MAX)
+			return false;
+		options->report.attempt = (uint32_t)number;
+		return true;
+	case OPT_IGNORE:
+		options->ignore_path = value;
+		return true;
+	case OPT_VERIFY:
+		options->verify_path = value;
+		return true;
+	default:
+		options->report.colour = false;
+		return true;
+	}
+}
+
+static void set_defaults(struct options *options)
+{
+	const char *hang = getenv("NCCLSPY_HANG_S");
+
+	options->report.colour = nspy_term_colour(stdout);
+	options->report.thresholds.hang_ended_ns = NSPY_HANG_ENDED_NS;
+	if (!hang || !parse_seconds(hang, &options->report.thresholds.hang_running_ns))
+		options->report.thresholds.hang_running_ns = NSPY_HANG_RUNNING_NS;
+}
+
+/* -1: go on; else the exit code. */
+static int parse(int argc, char **argv, struct options *options)
+{
+	int opt;
+
+	set_defaults(options);
+	while ((opt = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
+		if (opt == 'h') {
+			usage(stdout);
+			return NSPY_EXIT_OK;
+		}
+		if (opt == '?')
+			return nspy_cmd_try_help(&nspy_cmd_report);
+		if (!set_option(options, opt, optarg)) {
+			fprintf(stderr, "ncclspy-analyze: bad value '%s'\n", optarg);
+			return nspy_cmd_try_help(&nspy_cmd_report);
+		}
+	}
+	return -1;
+}
+
+static void say_jobs(const struct nspy_inputs *inputs, FILE *out)
+{
+	fprintf(out, "%zu jobs in this input, one report each:", inputs->job_count);
+	for (size_t i = 0; i < inputs->job_count; i++)
+		fprintf(out, "%s %s", i ? "," : "", inputs->jobs[i]->job);
+	fprintf(out, "\n\n");
+}
+
+/* One job: loads, judges and shows it. Returns the most urgent priority. */
+static int report_job(struct nspy_model *model, const struct options *options,
+		      const struct nspy_ignore *ignore, cJSON *jobs)
+{
+	const struct nspy_load_options load = {.progress = nspy_term_progress()};
+	struct nspy_report report;
+	int worst;
+
+	nspy_load(model, &load);
+	nspy_report_make(&report, model, &options->report);
+	nspy_ignore_apply(ignore, &report);
+	worst = nspy_report_worst(&report);
+	cJSON_AddItemToArray(jobs, nspy_report_json(&report));
+	if (!options->json)
+		nspy_report_print(&report, stdout, options->report.colour);
+	nspy_report_done(&report);
+	return worst;
+}
+
+static int print_json(const struct nspy_inputs *inputs, cJSON *jobs)
+{
+	cJSON *document = cJSON_CreateObject();
+	char *text;
+
+	cJSON_AddStringToObject(document, "schema", "ncclspy.report/1");
+	cJSON_AddStringToObject(document, "version", NSPY_VERSION);
+	cJSON_AddItemReferenceToObject(document, "jobs", jobs);
+	cJSON_AddItemToObject(document, "problems", nspy_report_problems_json(inputs));
+	text = cJSON_Print(document);
+	cJSON_Delete(document);
+	if (!text)
+		return NSPY_EXIT_INTERNAL;
+	puts(text);
+	cJSON_free(text);
+	return NSPY_EXIT_OK;
+}
+
+static int report_all(struct nspy_inputs *inputs, const struct options *options,
+		      const struct nspy_ignore *ignore)
+{
+	cJSON *jobs = cJSON_CreateArray();
+	int worst = 9, rc = NSPY_EXIT_OK;
+
+	if (inputs->job_count > 1 && !options->json)
+		say_jobs(inputs, stdout);
+	for (size_t i = 0; i < inputs->job_count; i++) {
+		int one = report_job(inputs->jobs[i], options, ignore, jobs);
+
+		worst = one < worst ? one : worst;
+		if (!options->json && i + 1 < inputs->job_count)
+			puts("");
+	}
+	if (options->json)
+		rc = print_json(inputs, jobs);
+	fflush(stdout);
+	nspy_report_problems(inputs, stderr);
+	if (rc == NSPY_EXIT_OK && options->verify_path)
+		rc = nspy_verify(options->verify_path, jobs, options->json ? stderr : stdout);
+	cJSON_Delete(jobs);
+	if (rc == NSPY_EXIT_OK && options->fail_on >= 0 && worst <= options->fail_on)
+		rc = NSPY_EXIT_FINDING;
+	return rc;
+}
+
+static int run(int argc, char **argv)
+{
+	struct options options = {.fail_on = 0};
+	struct nspy_inputs inputs = {0};
+	struct nspy_ignore ignore = {0};
+	int rc = parse(argc, argv, &options);
+
+	if (rc >= 0)
+		return rc;
+	if (options.ignore_path && !nspy_ignore_read(&ignore, options.ignore_path))
+		return NSPY_EXIT_USAGE;
+	nspy_inputs_add_arguments(&inputs, argc - optind, argv + optind);
+	if (inputs.job_count) {
+		rc = report_all(&inputs, &options, &ignore);
+	} else {
+		nspy_report_problems(&inputs, stderr);
+		rc = NSPY_EXIT_NOTHING;
+	}
+	nspy_inputs_done(&inputs);
+	nspy_ignore_done(&ignore);
+	return rc;
+}
+
+const struct nspy_cmd nspy_cmd_report = {
+	.name = "report",
+	.help = "what happened, culprits first (default)",
+	.run = run,
+};

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * RANK_DIED
+ *
+ * Question: did a process end while the others still needed it, and which one began it?
+ * Evidence: a trace without its closing chunk, and the launcher's note of exit status and time if
+ *   there is one. The first death counts; later ones are consequences (launchers kill the rest).
+ *   Among deaths at the same time, one by a fault or an exit code comes before those by a kill. A
+ *   process that was itself waiting for others when it died is a victim (watchdogs abort them).
+ * Threshold: deaths within 0.5 s (1.5 s without exact times) are simultaneous: killing a job
+ *   takes that long, and live pages tell the last sign of life only about once a second.
+ * Known false positives: a process that ends by _exit without a launcher's note looks cut. A job
+ *   killed as a whole is reported as P1 without a culprit.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "detect.h"
+#include "text.h"
+#include "who.h"
+
+static bool whole_node(const struct nspy_case *c, const struct nspy_procs *first)
+{
+	const char *host = nspy_proc_host(first->items[0]);
+	size_t here = 0, elsewhere = 0;
+
+	for (size_t i = 0; i < c->attempt->proc_count; i++) {
+		bool same = strcmp(nspy_proc_host(c->attempt->procs[i]), host) == 0;
+
+		here += same;
+		elsewhere += !same;
+	}
+	for (size_t i = 0; i < first->count; i++) {
+		if (strcmp(nspy_proc_host(first->items[i]), host) != 0)
+			return false;
+	}
+	return here > 1 && elsewhere > 0 && first->count == here;
+}
+
+static void choose_owner(struct nspy_finding *finding, const struct nspy_proc *proc, bool node)
+{
+	if (node) {
+		finding->owner = "node";
+		finding->restart = "helps-elsewhere";
+		finding->action = "check whether the node is up; drain it";
+		return;
+	}
+	switch (proc->exit.signal) {
+	case SIGKILL:
+		finding->owner = "node";
+		finding->action = "look for an out-of-memory kill in the kernel log of its node";
+		return;
+	case SIGTERM:
+	case SIGINT:
+	case SIGHUP:
+		finding->owner = "scheduler";
+		finding->action = "ask scheduler or launcher why it ended this rank";
+		return;
+	case SIGBUS:
+		finding->owner = "node";
+		finding->action = "check free space of /dev/shm and of local disks on its node";
+		return;
+	default:
+		break;
+	}
+	if (!proc->exit.known)
+		return;
+	finding->owner = "application";
+	finding->action = "read the last lines of that rank's own output";
+}
+
+static void add_last_error(struct nspy_finding *finding, const struct nspy_case *c,
+			   const struct nspy_proc *proc)
+{
+	const struct nspy_error *last = NULL;
+	const struct nspy_fn *fn;
+
+	for (size_t i = 0; i < proc->error_count; i++) {
+		if (!last || proc->errors[i].first_ns > last->first_ns)
+			last = &proc->errors[i];
+	}
+	if (!last)
+		return;
+	fn = nspy_model_get_fn(c->model, last->fn);
+	nspy_finding_detail(finding, "before that %s returned %s%s%s", fn->name,
+			    nspy_model_result(c->model, (enum nspy_model_lib)fn->lib, last->code),
+			    last->text ? ": " : "", last->text ? last->text : "");
+}
+
+/* Peers of a dead rank get errors: they follow from its death. */
+static void tell_errors_after(const struct nspy_case *c, struct nspy_finding *finding)
+{
+	struct nspy_procs hit = {0};
+	struct nspy_str s = {0};
+
+	for (size_t i = 0; i < c->attempt->proc_count; i++) {
+		const struct nspy_proc *proc = c->attempt->procs[i];
+		bool after = false;
+
+		for (size_t e = 0; e < proc->error_count; e++)
+			after |= nspy_error_follows_death(c, proc, &proc->errors[e]);
+		if (after)
+			nspy_procs_add(&hit, proc);
+	}
+	if (hit.count) {
+		nspy_add_procs_short(&s, hit.items, hit.count);
+		nspy_str_add(&s, " then got errors from NCCL");
+		nspy_texts_add(&finding->consequences, nspy_str_take(&s));
+	}
+	free(hit.items);
+}
+
+static void tell_consequences(const struct nspy_case *c, struct nspy_finding *finding)
+{
+	size_t killed = 0;
+
+	for (size_t h = 0; h < c->waits.hang_count; h++) {
+		if (nspy_hang_teller(c, &c->waits.hangs[h]) == NSPY_TOLD_BY_DEATH)
+			nspy_texts_add(&finding->consequences,
+				       nspy_tell_waiters(c, &c->waits.hangs[h]));
+	}
+	tell_errors_after(c, finding);
+	for (size_t i = 0; i < c->deaths.count; i++)
+		killed += !nspy_procs_has(&c->deaths.first, c->deaths.items[i].proc);
+	if (killed)
+		nspy_texts_add(&finding->consequences,
+			       nspy_xasprintf("%zu other rank%s ended after that", killed,
+					      killed == 1 ? "" : "s"));
+}
+
+static void report_first(const struct nspy_case *c, struct nspy_findings *out)
+{
+	const struct nspy_procs *first = &c->deaths.first;
+	const struct nspy_proc *proc = first->items[0];
+	const struct nspy_death *death = nspy_death_of(&c->deaths, proc);
+	struct nspy_finding *finding = nspy_findings_add(out, NSPY_FINDING_RANK_DIED);
+	const char *meaning = nspy_explain_exit(proc);
+	bool node = whole_node(c, first);
+	struct nspy_str s = {0}, cause = {0};
+
+	nspy_add_procs(&s, first->items, first->count);
+	nspy_str_add(&cause, s.text);
+	nspy_str_add(&s, " died at ");
+	nspy_add_clock(&s, death->when_ns);
+	nspy_str_add(&s, proc->exit.known ? " by " : ", ");
+	nspy_add_exit(&s, proc);
+	nspy_str_add(&s, ", ");
+	nspy_add_doing(&s, c->model, proc);
+	nspy_str_add(&cause, proc->exit.known ? " died by " : " died, ");
+	nspy_add_exit(&cause, proc);
+	finding->summary = nspy_str_take(&s);
+	finding->cause = nspy_str_take(&cause);
+	finding->when_ns = death->when_ns;
+	finding->confidence = death->exact ? NSPY_CERTAIN : NSPY_PROBABLE;
+	for (size_t i = 0; i < first->count; i++)
+		nspy_finding_blame(finding, first->items[i]);
+	choose_owner(finding, proc, node);
+	if (node)
+		nspy_finding_detail(finding, "all ranks of %s are gone: the node itself is suspect",
+				    nspy_proc_host(proc));
+	else if (meaning)
+		nspy_finding_detail(finding, "%s", meaning);
+	add_last_error(finding, c, proc);
+	tell_consequences(c, finding);
+}
+
+/* The whole job failed in NCCL and then left: the failed call is the story. */
+static bool all_failed_before(const struct nspy_case *c)
+{
+	for (size_t i = 0; i < c->deaths.count; i++) {
+		const struct nspy_proc *proc = c->deaths.items[i].proc;
+
+		if (proc->error_count == 0 || proc->exit.signal)
+			return false;
+	}
+	return c->deaths.count > 0;
+}
+
+static void report_together(const struct nspy_case *c, struct nspy_findings *out)
+{
+	const struct nspy_proc *proc = c->deaths.items[0].proc;
+	struct nspy_finding *finding = nspy_findings_add(out, NSPY_FINDING_RANK_DIED);
+	struct nspy_str s = {0};
+
+	finding->priority = 1;
+	finding->owner = "scheduler";
+	finding->action = "ask scheduler or launcher why it ended the job";
+	nspy_str_addf(&s, "%zu of %zu ranks ended together at ", c->deaths.count,
+		      c->attempt->proc_count);
+	nspy_add_clock(&s, c->deaths.items[0].when_ns);
+	nspy_str_add(&s, proc->exit.known ? " by " : ", ");
+	nspy_add_exit(&s, proc);
+	nspy_str_add(&s, "; none stands out and no rank waited for another");
+	finding->summary = nspy_str_take(&s);
+	finding->cause = nspy_xstrdup("the job was ended as a whole");
+	finding->when_ns = c->deaths.items[0].when_ns;
+	finding->confidence = NSPY_PROBABLE;
+	if (nspy_explain_exit(proc))
+		nspy_finding_detail(finding, "%s", nspy_explain_exit(proc));
+}
+
+void nspy_detect_rank_died(const struct nspy_case *c, struct nspy_findings *out)
+{
+	if (c->deaths.first.count &&
+	    !(c->deaths.first.count == c->attempt->proc_count && all_failed_before(c)))
+		report_first(c, out);
+	else if (c->deaths.together && c->waits.hang_count == 0 && !all_failed_before(c))
+		report_together(c, out);
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "detect.h"
+
+static nspy_detect_fn *const detectors[] = {
+	nspy_detect_ranks_missing, nspy_detect_rank_died, nspy_detect_mismatch,
+	nspy_detect_hang,          nspy_detect_versions,  nspy_detect_call_failed,
+};
+
+void nspy_detect_all(const struct nspy_case *c, struct nspy_findings *out)
+{
+	for (size_t i = 0; i < nspy_array_size(detectors); i++)
+		detectors[i](c, out);
+	nspy_findings_sort(out);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records as lines, for people or as JSON. Everything goes to stdout. */
+#ifndef NSPY_DUMP_H
+#define NSPY_DUMP_H
+
+#include "model.h"
+
+struct nspy_dump {
+	const struct nspy_model *model;
+	bool json;
+	int64_t rank;      /* -1 = all */
+	uint64_t comm_key; /* 0 = all */
+};
+
+void nspy_dump_ident(const struct nspy_dump *dump, const struct nspy_proc *proc,
+		     const uint8_t *payload, size_t bytes);
+/* kind: "state" or "end". */
+void nspy_dump_state(const struct nspy_dump *dump, struct nspy_proc *proc, const char *kind,
+		     const struct nspy_state *state, const struct nspy_comm_rec *comms,
+		     const struct nspy_open_call *open);
+/* Communicator records are remembered in proc, so that later calls can name the key. */
+void nspy_dump_records(const struct nspy_dump *dump, struct nspy_proc *proc, uint32_t thread,
+		       const union nspy_any_rec *records, size_t count);
+void nspy_dump_open(const struct nspy_dump *dump, const struct nspy_proc *proc,
+		    const struct nspy_open_call *open, size_t count);
+
+#endif

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "finding.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+const struct nspy_catalog nspy_catalog[NSPY_FINDING_COUNT] = {
+#define NSPY_FINDING(id, priority, title, file, section, owner, restart, action)                   \
+	[NSPY_FINDING_##id] = {#id, priority, title, file, section, owner, restart, action},
+#include "findings.def"
+#undef NSPY_FINDING
+};
+
+int nspy_catalog_find(const char *id)
+{
+	for (int i = 0; i < NSPY_FINDING_COUNT; i++) {
+		if (strcasecmp(nspy_catalog[i].id, id) == 0)
+			return i;
+	}
+	return -1;
+}
+
+struct nspy_finding *nspy_findings_add(struct nspy_findings *list, enum nspy_finding_id id)
+{
+	struct nspy_finding *finding = nspy_xcalloc(1, sizeof(*finding));
+
+	finding->id = id;
+	finding->priority = nspy_catalog[id].priority;
+	finding->owner = nspy_catalog[id].owner;
+	finding->restart = nspy_catalog[id].restart;
+	finding->action = nspy_catalog[id].action;
+	finding->order = (int)id; /* the catalogue lists causes before effects */
+	list->items =
+		nspy_grow(list->items, list->count, &list->capacity, sizeof(struct nspy_finding *));
+	list->items[list->count++] = finding;
+	return finding;
+}
+
+static int compare_findings(const void *a, const void *b)
+{
+	const struct nspy_finding *x = *(struct nspy_finding *const *)a;
+	const struct nspy_finding *y = *(struct nspy_finding *const *)b;
+
+	if (x->priority != y->priority)
+		return x->priority < y->priority ? -1 : 1;
+	if (x->order != y->order)
+		return x->order < y->order ? -1 : 1;
+	return x->when_ns < y->when_ns ? -1 : x->when_ns > y->when_ns;
+}
+
+void nspy_findings_sort(struct nspy_findings *list)
+{
+	if (list->count)
+		qsort(list->items, list->count, sizeof(struct nspy_finding *), compare_findings);
+}
+
+static void texts_done(struct nspy_texts *texts)
+{
+	for (size_t i = 0; i < texts->count; i++)
+		free(texts->text[i]);
+	free(texts->text);
+}
+
+void nspy_findings_done(struct nspy_findings *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		struct nspy_finding *finding = list->items[i];
+
+		free(finding->summary);
+		free(finding->cause);
+		free(finding->ignored);
+		free(finding->culprits);
+		texts_done(&finding->details);
+		texts_done(&finding->consequences);
+		free(finding);
+	}
+	free(list->items);
+	*list = (struct nspy_findings){0};
+}
+
+struct nspy_finding *nspy_findings_get(const struct nspy_findings *list, enum nspy_finding_id id)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		if (list->items[i]->id == id)
+			return list->items[i];
+	}
+	return NULL;
+}
+
+bool nspy_finding_blames(const struct nspy_finding *finding, const struct nspy_proc *proc)
+{
+	for (size_t i = 0; i < finding->culprit_count; i++) {
+		if (finding->culprits[i] == proc)
+			return true;
+	}
+	return false;
+}
+
+void nspy_finding_blame(struct nspy_finding *finding, const struct nspy_proc *proc)
+{
+	if (nspy_finding_blames(finding, proc))
+		return;
+	finding->culprits = nspy_grow(finding->culprits, finding->culprit_count,
+				      &finding->culprit_capacity, sizeof(struct nspy_proc *));
+	finding->culprits[finding->culprit_count++] = proc;
+}
+
+void nspy_texts_add(struct nspy_texts *texts, char *text)
+{
+	texts->text = nspy_grow(texts->text, texts->count, &texts->capacity, sizeof(char *));
+	texts->text[texts->count++] = text;
+}
+
+void nspy_finding_detail(struct nspy_finding *finding, const char *format, ...)
+{
+	va_list args;
+	char *text;
+
+	va_start(args, format);
+	if (vasprintf(&text, format, args) >= 0)
+		nspy_texts_add(&finding->details, text);
+	va_end(args);
+}
+
+const char *nspy_confidence_name(enum nspy_confidence confidence)
+{
+	switch (confidence) {
+	case NSPY_CERTAIN:
+		return "certain";
+	case NSPY_PROBABLE:
+		return "probable";
+	default:
+		return "weak";
+	}
+}

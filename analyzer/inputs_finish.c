@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* After all inputs are known: order of files, one clock per boot, exit notes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "clocks.h"
+#include "inputs.h"
+
+#define EXIT_NOTE_BYTES 4096u
+static int compare_files(const void *a, const void *b)
+{
+	const struct nspy_input_file *x = a, *y = b;
+
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	if (x->segment != y->segment)
+		return x->segment < y->segment ? -1 : 1;
+	return strcmp(x->path, y->path);
+}
+
+/* Text file of the launcher: lines "key=value". */
+static bool read_exit(const char *path, struct nspy_exit *ret)
+{
+	char *text = nspy_read_text(path, EXIT_NOTE_BYTES);
+	struct nspy_exit exit_note = {0};
+	char *rest = text, *line;
+
+	while (rest && (line = strsep(&rest, "\n"))) {
+		char *value = strchr(line, '=');
+		int64_t number;
+
+		if (!value)
+			continue;
+		*value++ = '\0';
+		value[strcspn(value, "\r")] = '\0';
+		if (!nspy_parse_i64(value, &number))
+			continue;
+		if (strcmp(line, "exit_code") == 0 && number >= 0 && number < 256) {
+			exit_note.code = (int)number;
+			exit_note.has_code = exit_note.known = true;
+		} else if (strcmp(line, "signal") == 0 && number > 0 && number < 128) {
+			exit_note.signal = (int)number;
+			exit_note.known = true;
+		} else if (strcmp(line, "real_ns") == 0 && number > 0) {
+			exit_note.real_ns = (uint64_t)number;
+		}
+	}
+	free(text);
+	/* A shell between launcher and program reports 128 + signal. */
+	if (exit_note.has_code && exit_note.code > 128 && exit_note.code < 128 + 65)
+		exit_note.signal = exit_note.code - 128;
+	if (exit_note.known)
+		*ret = exit_note;
+	return exit_note.known;
+}
+
+static void find_exit(struct nspy_inputs *inputs, struct nspy_proc *proc)
+{
+	char *path = nspy_xasprintf("%s.exit", proc->base ? proc->base : "");
+
+	if (proc->base && read_exit(path, &proc->exit) && inputs->stray_exits)
+		inputs->stray_exits--;
+	free(path);
+}
+
+/* After an exec several recordings share a process: the exit note is of the last one. */
+static void find_exits(struct nspy_inputs *inputs, struct nspy_model *model)
+{
+	for (size_t i = 0; i < model->proc_count; i++) {
+		struct nspy_proc *proc = model->procs[i];
+		bool last = true;
+
+		for (size_t k = 0; k < model->proc_count && last; k++) {
+			const struct nspy_proc *other = model->procs[k];
+
+			last = other == proc || !proc->base || !other->base ||
+			       other->start_ns <= proc->start_ns ||
+			       strcmp(proc->base, other->base) != 0;
+		}
+		if (last)
+			find_exit(inputs, proc);
+	}
+}
+
+static uint64_t job_start(const struct nspy_model *model)
+{
+	uint64_t start = UINT64_MAX;
+
+	for (size_t i = 0; i < model->proc_count; i++) {
+		if (model->procs[i]->start_ns < start)
+			start = model->procs[i]->start_ns;
+	}
+	return start;
+}
+
+static int compare_jobs(const void *a, const void *b)
+{
+	uint64_t x = job_start(*(struct nspy_model *const *)a);
+	uint64_t y = job_start(*(struct nspy_model *const *)b);
+
+	return x < y ? -1 : x > y;
+}
+
+void nspy_inputs_finish(struct nspy_inputs *inputs)
+{
+	for (size_t i = 0; i < inputs->job_count; i++) {
+		struct nspy_model *model = inputs->jobs[i];
+
+		for (size_t p = 0; p < model->proc_count; p++)
+			qsort(model->procs[p]->files, model->procs[p]->file_count,
+			      sizeof(struct nspy_input_file), compare_files);
+		nspy_clocks_join(model);
+		find_exits(inputs, model);
+	}
+	if (inputs->job_count)
+		qsort(inputs->jobs, inputs->job_count, sizeof(struct nspy_model *), compare_jobs);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Live pages of processes that still run or died a moment ago, and whether they run. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "load.h"
+#include "trace_live.h"
+
+#define BOOT_ID_PATH "/proc/sys/kernel/random/boot_id"
+
+bool nspy_proc_is_local(const struct nspy_proc *proc)
+{
+	const char *theirs = nspy_proc_fact(proc, "boot_id");
+	char *ours = nspy_read_text(BOOT_ID_PATH, 64);
+	bool local;
+
+	if (ours)
+		ours[strcspn(ours, "\n")] = '\0';
+	local = theirs && ours && strcmp(theirs, ours) == 0;
+	free(ours);
+	return local;
+}
+
+static bool same_pid_namespace(const struct nspy_proc *proc)
+{
+	const char *fact = nspy_proc_fact(proc, "pidns");
+	uint64_t theirs;
+	struct stat st;
+
+	return fact && nspy_parse_u64(fact, &theirs) && stat("/proc/self/ns/pid", &st) == 0 &&
+	       theirs == (uint64_t)st.st_ino;
+}
+
+/* Field 22 of /proc/<pid>/stat; the name in field 2 may hold anything, so count from its end. */
+static bool start_time_of(int64_t pid, uint64_t *ret_ticks, char *ret_state)
+{
+	char *path = nspy_xasprintf("/proc/%lld/stat", (long long)pid);
+	char *text = nspy_read_text(path, 4096);
+	char *at = text ? strrchr(text, ')') : NULL;
+	unsigned long long ticks;
+	char state;
+	bool ok = at && sscanf(at + 1,
+			       " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+			       "%*s %*s %*s %llu",
+			       &state, &ticks) == 2;
+
+	if (ok) {
+		*ret_ticks = ticks;
+		*ret_state = state;
+	}
+	free(text);
+	free(path);
+	return ok;
+}
+
+bool nspy_proc_alive(const struct nspy_proc *proc)
+{
+	const char *fact = nspy_proc_fact(proc, "starttime");
+	uint64_t theirs, ticks;
+	char state;
+
+	return proc->pid > 0 && nspy_proc_is_local(proc) && same_pid_namespace(proc) && fact &&
+	       nspy_parse_u64(fact, &theirs) && start_time_of(proc->pid, &ticks, &state) &&
+	       ticks == theirs && state != 'Z' && state != 'X';
+}
+
+/* The original on this host's shared memory: only if it belongs to whoever owns the trace. */
+static int open_original(const struct nspy_proc *proc, struct nspy_live **ret_live,
+			 const char **ret_path)
+{
+	const char *path = nspy_proc_fact(proc, "live.path");
+	struct stat live, trace;
+	int rc;
+
+	if (!path || path[0] != '/' || proc->file_count == 0 || !nspy_proc_is_local(proc))
+		return -ENOENT;
+	if (lstat(path, &live) < 0 || !S_ISREG(live.st_mode) ||
+	    stat(proc->files[0].path, &trace) < 0 || live.st_uid != trace.st_uid)
+		return -ENOENT;
+	rc = nspy_live_open(path, ret_live);
+	if (rc == 0)
+		*ret_path = path;
+	return rc;
+}
+
+int nspy_load_live(const struct nspy_proc *proc, struct nspy_live **ret_live, const char **ret_path)
+{
+	struct nspy_live_info info;
+	struct nspy_live *live;
+	int rc;
+
+	for (size_t i = 0; i < proc->file_count; i++) {
+		if (proc->files[i].kind != NSPY_FILE_LIVE)
+			continue;
+		rc = nspy_live_open(proc->files[i].path, ret_live);
+		if (rc == 0)
+			*ret_path = proc->files[i].path;
+		return rc;
+	}
+	rc = open_original(proc, &live, ret_path);
+	if (rc < 0)
+		return rc;
+	nspy_live_info(live, &info);
+	if (info.run_id != proc->run_id) { /* the name was taken over by a later process */
+		nspy_live_free(live);
+		return -ENOENT;
+	}
+	*ret_live = live;
+	return 0;
+}

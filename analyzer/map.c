@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "map.h"
+
+#include <stdlib.h>
+
+#include "util.h"
+
+static struct nspy_map_slot *find(const struct nspy_map *map, uint64_t key)
+{
+	size_t at = (size_t)nspy_mix(key) & (map->capacity - 1);
+
+	while (map->slots[at].value && map->slots[at].key != key)
+		at = (at + 1) & (map->capacity - 1);
+	return &map->slots[at];
+}
+
+void *nspy_map_get(const struct nspy_map *map, uint64_t key)
+{
+	return map->capacity ? find(map, key)->value : NULL;
+}
+
+static void grow(struct nspy_map *map)
+{
+	struct nspy_map bigger = {.capacity = map->capacity ? map->capacity * 2 : 16};
+
+	bigger.slots = nspy_xcalloc(bigger.capacity, sizeof(*bigger.slots));
+	for (size_t i = 0; i < map->capacity; i++) {
+		if (map->slots[i].value)
+			*find(&bigger, map->slots[i].key) = map->slots[i];
+	}
+	bigger.count = map->count;
+	free(map->slots);
+	*map = bigger;
+}
+
+void nspy_map_put(struct nspy_map *map, uint64_t key, void *value)
+{
+	struct nspy_map_slot *slot;
+
+	if (map->count * 4 >= map->capacity * 3)
+		grow(map);
+	slot = find(map, key);
+	if (!slot->value)
+		map->count++;
+	*slot = (struct nspy_map_slot){key, value};
+}
+
+void nspy_map_done(struct nspy_map *map)
+{
+	free(map->slots);
+	*map = (struct nspy_map){0};
+}

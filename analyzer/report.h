@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One attempt of one job, analysed, and its two forms of output. */
+#ifndef NSPY_REPORT_H
+#define NSPY_REPORT_H
+
+#include <stdio.h>
+
+#include "case.h"
+#include "inputs.h"
+
+struct cJSON;
+
+struct nspy_report {
+	const struct nspy_model *model;
+	const struct nspy_attempt *attempt; /* NULL: the job has no process */
+	struct nspy_case c;
+	struct nspy_findings findings;
+};
+
+struct nspy_report_options {
+	struct nspy_case_options thresholds;
+	uint32_t attempt; /* 0 = the newest */
+	bool colour;
+};
+
+/* The model must be loaded. */
+void nspy_report_make(struct nspy_report *report, const struct nspy_model *model,
+		      const struct nspy_report_options *options);
+void nspy_report_done(struct nspy_report *report);
+
+/* The finding that the verdict is about: the first one of P0 or P1 not ignored; else NULL. */
+const struct nspy_finding *nspy_report_top(const struct nspy_report *report);
+/* Most urgent priority of a finding not ignored; 9 if there is none. */
+int nspy_report_worst(const struct nspy_report *report);
+
+void nspy_report_print(const struct nspy_report *report, FILE *out, bool colour);
+/* An object as analyzer/schema/report.schema.json describes it below "jobs". */
+struct cJSON *nspy_report_json(const struct nspy_report *report);
+
+/* Facts about the attempt that both forms give. */
+struct nspy_totals {
+	uint64_t ops, records, calls, lost, captured, unnumbered, cuda_errors;
+	double bytes;
+	uint64_t packed_bytes;
+	size_t complete, cut, running, salvaged, hosts;
+};
+void nspy_report_totals(const struct nspy_report *report, struct nspy_totals *ret);
+/* What could not be seen: one text per item, owned by the caller. */
+void nspy_report_not_seen(const struct nspy_report *report, struct nspy_texts *ret);
+/* Remarks that are no findings: gaps in coverage, losses, notes of the recorder. */
+void nspy_report_remarks(const struct nspy_report *report, struct nspy_texts *ret_warn,
+			 struct nspy_texts *ret_info);
+
+/* "analyzer: PATH: ..." lines for all that could not be read, one per file. */
+void nspy_report_problems(const struct nspy_inputs *inputs, FILE *out);
+struct cJSON *nspy_report_problems_json(const struct nspy_inputs *inputs);
+
+void nspy_texts_free(struct nspy_texts *texts);
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who waits for whom. A process waits if a call that depends on its peers was open for longer than
+ * the threshold when its evidence ends. What it waits for are operations that it has entered and
+ * another member has not. Following these edges ends at processes that wait for nobody: there the
+ * trouble begins. A collective's return proves only that it was enqueued, so "waits" is never
+ * concluded from it.
+ */
+#ifndef NSPY_WAITS_H
+#define NSPY_WAITS_H
+
+#include "model.h"
+
+enum nspy_wait_kind {
+	NSPY_WAIT_CREATE, /* the creation of a communicator */
+	NSPY_WAIT_COLL,   /* collective number seq */
+	NSPY_WAIT_P2P,    /* send or receive number seq between src and dst */
+	NSPY_WAIT_BELOW,  /* every rank seen has joined, nothing comes back */
+};
+
+struct nspy_procs {
+	const struct nspy_proc **items;
+	size_t count, capacity;
+};
+
+struct nspy_wait_object {
+	enum nspy_wait_kind kind;
+	const struct nspy_comm *comm;
+	uint64_t seq;
+	int32_t src, dst;
+	bool send_missing; /* P2P: the send is what is missing */
+	struct nspy_procs waiters;
+	struct nspy_procs blamed; /* never arrived */
+	size_t untraced;          /* ranks of comm without a trace */
+	uint64_t since_ns;        /* the waiter that waits longest began then */
+	bool root;                /* some of the blamed wait for nobody */
+	bool cyclic;              /* in a circle of waits */
+};
+
+struct nspy_proc_wait {
+	bool waiting;
+	bool weak;                           /* concluded from silence only */
+	bool aborted;                        /* the wait was ended by an abort */
+	bool explained;                      /* its chain of waits ends at somebody */
+	const struct nspy_placed_call *call; /* NULL if there is no open call */
+	uint64_t since_ns;
+	uint64_t until_ns;
+};
+
+/* Culprits that belong together: objects with a common one. */
+struct nspy_hang {
+	struct nspy_procs culprits; /* wait for nobody themselves */
+	const struct nspy_wait_object *main;
+	struct nspy_procs direct;   /* wait for a culprit */
+	struct nspy_procs indirect; /* wait for somebody who waits */
+	size_t other_objects;
+	uint64_t since_ns;
+	uint64_t until_ns;
+};
+
+struct nspy_waits {
+	struct nspy_wait_object **objects;
+	size_t object_count, object_capacity;
+	struct nspy_proc_wait *procs; /* by proc->index */
+	struct nspy_hang *hangs;
+	size_t hang_count, hang_capacity;
+	size_t waiting;
+};
+
+struct nspy_case;
+void nspy_waits_find(struct nspy_case *c);
+void nspy_waits_done(struct nspy_waits *waits);
+
+void nspy_procs_add(struct nspy_procs *procs, const struct nspy_proc *proc);
+bool nspy_procs_has(const struct nspy_procs *procs, const struct nspy_proc *proc);
+
+/* Which finding tells of a hang; every hang is told once. */
+enum nspy_teller {
+	NSPY_TOLD_BY_HANG,
+	NSPY_TOLD_BY_DEATH,
+	NSPY_TOLD_BY_MISMATCH,
+	NSPY_TOLD_BY_MISSING
+};
+enum nspy_teller nspy_hang_teller(const struct nspy_case *c, const struct nspy_hang *hang);
+
+/* hangs.c: from objects and waiting processes to hangs; called by nspy_waits_find. */
+void nspy_hangs_find(struct nspy_case *c);
+
+#endif
