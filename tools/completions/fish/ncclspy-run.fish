@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+complete -c ncclspy-run -s o -l output -r -F -d 'write traces below this directory'
+complete -c ncclspy-run -l job -x -d 'name of the job, the same on all its ranks'
+complete -c ncclspy-run -l lib -r -F -d 'preload this libncclspy.so'
+complete -c ncclspy-run -l check -d 'do not run the command; say what would be seen of it'
+complete -c ncclspy-run -s q -l quiet -d 'nothing on stderr, files only'
+complete -c ncclspy-run -s v -l verbose -d 'say what is done'
+complete -c ncclspy-run -s V -l version -d 'print the version'
+complete -c ncclspy-run -s h -l help -d 'print help'
+complete -c ncclspy-run -x -a '(__fish_complete_subcommand --fcs-skip=1)'
