@@ -19,7 +19,7 @@
 #include "thread.h"
 
 #define TABLE_SLOTS 8192u /* power of two, at most half full */
-#define P2P_BYTES   (2u << 20)
+#define P2P_BYTES   (1u << 20)
 #define TOMBSTONE   ((const void *)1)
 
 struct table_slot {
