@@ -7,6 +7,7 @@
 #include <linux/magic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -26,6 +27,7 @@ _Static_assert(FIXED_BYTES % ALIGN == 0, "pages are aligned");
 /* What /dev/shm grants us, or 0. */
 static size_t shm_budget(void)
 {
+	struct rlimit file_size;
 	struct statfs fs;
 	uint64_t share;
 
@@ -35,6 +37,9 @@ static size_t shm_budget(void)
 	share = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize / SHM_SHARE;
 	if (share > NSPY_LIVE_BYTES)
 		share = NSPY_LIVE_BYTES;
+	/* Reserving more than the limit would raise SIGXFSZ in the application's thread. */
+	if (getrlimit(RLIMIT_FSIZE, &file_size) < 0 || file_size.rlim_cur < share)
+		return 0;
 	return share < FIXED_BYTES + PAGES_MIN * NSPY_PAGE_BYTES ? 0 : (size_t)share;
 }
 
@@ -94,7 +99,8 @@ static void lay_out(struct nspy_live_head *head, size_t bytes)
 
 bool nspy_live_create(bool want_file)
 {
-	size_t bytes = want_file ? fit_pages(shm_budget() ? shm_budget() : FIXED_BYTES) : 0;
+	size_t budget = want_file ? shm_budget() : 0;
+	size_t bytes = budget ? fit_pages(budget) : 0;
 	size_t extra_slot_bytes = NSPY_EXTRA_SLOTS * sizeof(struct nspy_slot);
 	uint8_t *area = NULL, *extra;
 

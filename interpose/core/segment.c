@@ -111,21 +111,24 @@ static bool make_directories(const char *path)
 {
 	char part[PATH_BYTES];
 	struct stat st;
+	int error = 0;
 
 	nspy_core.group_readable = nspy_core.env.NCCLSPY_GROUP || root_is_setgid();
 	(void)snprintf(part, sizeof(part), "%s", path);
 	for (char *slash = strchr(part + 1, '/');; slash = strchr(slash + 1, '/')) {
 		if (slash)
 			*slash = '\0';
+		/* What counts is whether the directory is there in the end; if not, the first
+		 * failure tells why. */
 		if (mkdir(part, nspy_core.group_readable ? 02750 : 0700) < 0 && errno != EEXIST &&
-		    errno != EROFS && errno != EACCES)
-			return refuse("create", part, errno);
+		    !error)
+			error = errno;
 		if (!slash)
 			break;
 		*slash = '/';
 	}
 	if (nspy_lstat(path, &st) < 0)
-		return refuse("create", path, errno);
+		return refuse("create", path, error ? error : errno);
 	if (!S_ISDIR(st.st_mode) || (nspy_core.id.node_local && st.st_uid != nspy_core.id.uid))
 		return refuse("use", path, EPERM);
 	return true;
