@@ -151,9 +151,46 @@ static int run_shrink_after_death(struct world *world)
 	return 0;
 }
 
+/* The same without blocking: a hang is left behind. */
+static int run_shrink_nonblocking(struct world *world)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	int exclude[] = {1};
+	ncclComm_t comm, child;
+	ncclUniqueId id;
+	int *data;
+
+	config.blocking = 0;
+	world_id(world, &id);
+	CHECK(ncclCommInitRankConfig(&comm, world->size, id, world->rank, &config) ==
+	      ncclInProgress);
+	CHECK(settle(world, comm) == ncclSuccess);
+	CUDA(cudaMalloc((void **)&data, sizeof(int)));
+	*data = 1;
+	if (world->rank != 1) {
+		ncclAllReduce(data, data, 1, ncclInt32, ncclSum, comm, world->stream);
+		CHECK(settle(world, comm) == ncclSuccess);
+		CHECK(ncclCommShrink(comm, exclude, 1, &child, NULL, NCCL_SHRINK_ABORT) ==
+		      ncclInProgress);
+		CHECK(settle(world, comm) == ncclSuccess);
+		CHECK(settle(world, child) == ncclSuccess);
+		CUDA(cudaStreamSynchronize(world->stream));
+		*data = 1;
+		ncclAllReduce(data, data, 1, ncclInt32, ncclSum, child, world->stream);
+		CUDA(cudaStreamSynchronize(world->stream));
+		CHECK(*data == world->size - 1);
+		NCCL(ncclCommDestroy(child));
+	}
+	world_barrier(world);
+	NCCL(ncclCommAbort(comm));
+	CUDA(cudaFree(data));
+	return 0;
+}
+
 static void test_shrink_after_death(void **state)
 {
 	(void)state;
+	assert_int_equal(world_run_bare(4, 1, run_shrink_nonblocking, NULL), 0);
 	assert_int_equal(world_run_dying(4, 1, run_shrink_after_death, NULL, 2), 0);
 }
 
@@ -285,6 +322,8 @@ static int run_remote_death(struct world *world)
 		CHECK(world->rank != 2 || error == ncclSuccess);
 	}
 	CHECK(cudaStreamQuery(world->stream) == cudaErrorNotReady);
+	/* an abort is a broken connection, too */
+	world_gather(world, 3);
 	NCCL(ncclCommAbort(comm));
 	CUDA(cudaStreamSynchronize(world->stream));
 	CUDA(cudaFree(data));

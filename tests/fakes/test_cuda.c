@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -24,11 +25,14 @@ static void nap(int ms)
 
 /* What happened, in which order. */
 static char journal[64];
-static int journal_length;
+static atomic_int journal_length;
 
 static void note(void *arg)
 {
-	journal[journal_length++] = *(const char *)arg;
+	int n = atomic_load(&journal_length);
+
+	journal[n] = *(const char *)arg;
+	atomic_store(&journal_length, n + 1);
 }
 
 static void restart(void)
@@ -38,7 +42,7 @@ static void restart(void)
 }
 
 /* A gate on a stream: nothing behind it runs until it is opened. */
-static volatile int gate_open;
+static atomic_int gate_open;
 
 static void wait_at_gate(void *arg)
 {

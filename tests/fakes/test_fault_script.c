@@ -66,6 +66,7 @@ static void test_good_scripts(void **state)
 		"do=gpufault:700",
 		"op=malloc,nth=2,do=oom;op=init,do=delay:1s;op=sync,do=skip;do=version:22703",
 		"comm=dp,do=skip",
+		"op=compute,do=delay:3ms;op=checkpoint,do=hang",
 	};
 
 	(void)state;

@@ -15,6 +15,7 @@ struct world_shared {
 	atomic_int id_number;
 	ncclUniqueId id;
 	atomic_int arrived, round;
+	atomic_int gathered;
 };
 
 static void nap(void)
@@ -76,6 +77,13 @@ void world_barrier(struct world *world)
 		return;
 	}
 	while (atomic_load(&shared->round) == round)
+		nap();
+}
+
+void world_gather(struct world *world, int count)
+{
+	atomic_fetch_add(&world->shared->gathered, 1);
+	while (atomic_load(&world->shared->gathered) < count)
 		nap();
 }
 

@@ -33,6 +33,9 @@ void world_id(struct world *world, ncclUniqueId *ret_id);
 /* All ranks have to call it. */
 void world_barrier(struct world *world);
 
+/* Waits until that many ranks have come here, for when not all are alive any more. */
+void world_gather(struct world *world, int count);
+
 /* A number from 0 to below; the same sequence for the same state. */
 uint64_t world_random(uint64_t *state, uint64_t below);
 

@@ -61,7 +61,7 @@ static void compute(struct rank *rank)
 {
 	double ms = rank->options->compute_ms;
 
-	if (ms <= 0)
+	if (job_inject(rank, FAKE_OP_COMPUTE, "", NULL) == VERDICT_SKIP || ms <= 0)
 		return;
 	if (rank->options->compute_on_gpu && fakeCudaCompute)
 		job_check_cuda(rank, fakeCudaCompute(rank->stream, (unsigned long)(ms * 1000)),

@@ -149,6 +149,7 @@ class Faults(unittest.TestCase):
     def test_who_does_not_call(self):
         self.hangs("rank=2,op=all_reduce,nth=9,do=skip")
         self.hangs("rank=2,op=all_reduce,nth=9,do=hang")
+        self.hangs("rank=2,op=compute,step=4,do=hang")
         self.hangs("rank=1,op=init,do=skip")
         self.hangs("rank=1,op=split,do=hang", "--pattern", "tp")
 
@@ -181,7 +182,7 @@ class Faults(unittest.TestCase):
     def test_slowness(self):
         for fake in ("rank=2,do=jitter:1ms", "rank=2,step=3,op=all_gather,do=delay:5ms",
                      "rank=2,do=late:500us", "rank=2,do=slow:300us",
-                     "rank=1,op=sync,do=delay:5ms", "rank=0,op=init,do=delay:200ms"):
+                     "rank=1,op=sync,do=delay:5ms", "rank=1,op=compute,do=delay:3ms", "rank=0,op=init,do=delay:200ms"):
             with self.subTest(fake=fake):
                 self.ends(fake, "--verify")
 

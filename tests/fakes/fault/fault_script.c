@@ -73,6 +73,7 @@ static const char *const op_names[] = {
 	[FAKE_OP_MALLOC] = "malloc",
 	[FAKE_OP_SYNC] = "sync",
 	[FAKE_OP_CHECKPOINT] = "checkpoint",
+	[FAKE_OP_COMPUTE] = "compute",
 	[FAKE_OP_COLL] = "coll",
 	[FAKE_OP_P2P] = "p2p",
 	[FAKE_OP_ANY] = "any",

@@ -36,6 +36,7 @@ enum fake_op {
 	FAKE_OP_MALLOC,
 	FAKE_OP_SYNC,
 	FAKE_OP_CHECKPOINT,
+	FAKE_OP_COMPUTE,
 	FAKE_OP_COUNT,
 	FAKE_OP_COLL = FAKE_OP_COUNT, /* any collective */
 	FAKE_OP_P2P,                  /* send or recv */

@@ -134,15 +134,27 @@ static bool check_in(const struct root *root, int fd, struct fake_peer **peers, 
 	return true;
 }
 
+static uint64_t own_process(void)
+{
+	uint64_t process[2] = {(uint64_t)getpid(), fake_host_hash()};
+
+	return fake_hash(2, process, sizeof(process));
+}
+
+/* To the ranks of this process last: once they have it, the process may end. */
 static void send_table(struct fake_peer *peers, const int *fds, int nranks)
 {
-	uint64_t id;
+	uint64_t id, own = own_process();
 
 	if (getrandom(&id, sizeof(id), 0) != sizeof(id))
 		id = fake_hash(fake_now_ns(), peers, sizeof(*peers));
-	for (int i = 0; i < nranks; i++) {
-		if (move_all(fds[i], &id, sizeof(id), true, -1) == 0)
-			move_all(fds[i], peers, (size_t)nranks * sizeof(*peers), true, -1);
+	for (int i = 0; i < 2 * nranks; i++) {
+		int rank = i % nranks;
+
+		if ((peers[rank].process == own) != (i >= nranks))
+			continue;
+		if (move_all(fds[rank], &id, sizeof(id), true, -1) == 0)
+			move_all(fds[rank], peers, (size_t)nranks * sizeof(*peers), true, -1);
 	}
 }
 
@@ -263,10 +275,8 @@ ncclResult_t fake_bootstrap_create(ncclUniqueId *ret_id)
 
 static void fill_peer(struct ncclComm *comm, struct fake_peer *peer)
 {
-	uint64_t process[2] = {(uint64_t)getpid(), fake_host_hash()};
-
-	peer->host = process[1];
-	peer->process = fake_hash(2, process, sizeof(process));
+	peer->host = fake_host_hash();
+	peer->process = own_process();
 	peer->bus_id = (uint64_t)(0x10 + comm->device) << 12;
 	peer->rank = comm->rank;
 	peer->world_rank = comm->world_rank;

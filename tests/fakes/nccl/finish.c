@@ -5,13 +5,14 @@
 
 #include "internal.h"
 
-static ncclResult_t add_job(struct ncclComm *comm, ncclResult_t (*run)(struct fake_job *))
+static ncclResult_t add_job(struct ncclComm *comm, bool foreground,
+			    ncclResult_t (*run)(struct fake_job *))
 {
 	struct fake_job *job = calloc(1, sizeof(*job));
 
 	if (!job)
 		abort();
-	*job = (struct fake_job){.comm = comm, .run = run};
+	*job = (struct fake_job){.comm = comm, .run = run, .foreground = foreground};
 	return fake_group_add_job(job);
 }
 
@@ -33,7 +34,7 @@ FAKE_NCCL_API(ncclResult_t, CommFinalize, (ncclComm_t comm))
 	if (result != ncclSuccess)
 		return fake_group_note(result);
 	comm->finalized = true;
-	return add_job(comm, run_finalize);
+	return add_job(comm, false, run_finalize);
 }
 
 static void log_end(const struct ncclComm *comm, const char *what)
@@ -87,8 +88,7 @@ static ncclResult_t end_comm(struct ncclComm *comm, const char *what,
 	if (result != ncclSuccess)
 		return fake_group_note(result);
 	comm->destroyed = true;
-	comm->blocking = true;
-	return add_job(comm, run);
+	return add_job(comm, true, run);
 }
 
 FAKE_NCCL_API(ncclResult_t, CommDestroy, (ncclComm_t comm))
@@ -101,19 +101,26 @@ FAKE_NCCL_API(ncclResult_t, CommAbort, (ncclComm_t comm))
 	return end_comm(comm, "CommAbort", run_abort);
 }
 
-/* Ends what is in flight; the bootstrap stays usable for a split or shrink. */
-static ncclResult_t run_revoke(struct fake_job *job)
+ncclResult_t fake_comm_revoke(struct ncclComm *comm)
 {
-	struct ncclComm *comm = job->comm;
 	uint64_t drop;
+	int state;
 
+	comm->revoked = true;
 	fake_comm_stop(comm);
 	fake_comm_drain(comm);
 	if (read(comm->stop_fd, &drop, sizeof(drop)) < 0)
 		return ncclSystemError;
 	atomic_store(&comm->stopped, 0);
-	atomic_store(&comm->async, ncclSuccess);
+	state = atomic_load(&comm->async);
+	if (state != ncclInProgress)
+		atomic_compare_exchange_strong(&comm->async, &state, ncclSuccess);
 	return ncclSuccess;
+}
+
+static ncclResult_t run_revoke(struct fake_job *job)
+{
+	return fake_comm_revoke(job->comm);
 }
 
 FAKE_NCCL_API(ncclResult_t, CommRevoke, (ncclComm_t comm, int flags))
@@ -130,7 +137,7 @@ FAKE_NCCL_API(ncclResult_t, CommRevoke, (ncclComm_t comm, int flags))
 	if (result != ncclSuccess)
 		return fake_group_note(result);
 	comm->revoked = true;
-	return add_job(comm, run_revoke);
+	return add_job(comm, false, run_revoke);
 }
 
 FAKE_NCCL_API(ncclResult_t, CommGetAsyncError, (ncclComm_t comm, ncclResult_t *error))

@@ -129,7 +129,7 @@ static ncclResult_t run_jobs(struct fake_job *list)
 
 		list = job->next;
 		job->next = NULL;
-		if (job->comm->blocking) {
+		if (job->foreground || job->comm->blocking) {
 			*tail = job;
 			tail = &job->next;
 		} else {
@@ -280,24 +280,26 @@ FAKE_NCCL_API(ncclResult_t, GroupEnd, (void))
 	return fake_group_end();
 }
 
-/* Launches nothing; the time is a guess, as it is in NCCL. */
+/* Launches nothing; the time is a guess, as it is in NCCL. The group is over in any case. */
 FAKE_NCCL_API(ncclResult_t, GroupSimulateEnd, (ncclSimInfo_t * info))
 {
 	ncclResult_t result;
+	bool any;
 
-	if (info && info->magic != NCCL_SIM_INFO_MAGIC) {
-		WARN("group.cc", "ncclSimInfo_t argument not initialized via "
-				 "NCCL_SIM_INFO_INITIALIZER");
-		return ncclInvalidArgument;
-	}
 	if (depth == 0) {
 		WARN("group.cc", "ncclGroupEnd: not in a group call.");
 		return ncclInvalidUsage;
 	}
 	if (--depth > 0)
 		return ncclSuccess;
+	any = tasks != NULL;
 	result = close_group(false);
-	if (info && result == ncclSuccess)
+	if (info && info->magic != NCCL_SIM_INFO_MAGIC) {
+		WARN("group.cc", "ncclSimInfo_t argument not initialized via "
+				 "NCCL_SIM_INFO_INITIALIZER");
+		return ncclInvalidArgument;
+	}
+	if (info && any && result == ncclSuccess)
 		info->estimatedTime = (float)fake_gpu_kernel_ns() / 1000.0f;
 	return result;
 }

@@ -249,6 +249,7 @@ struct fake_job {
 	struct ncclComm *comm; /* whose state tells the outcome */
 	ncclResult_t (*run)(struct fake_job *job);
 	ncclResult_t result;
+	bool foreground; /* the caller waits, whatever the communicator's kind */
 	void *args;
 };
 void fake_group_start(void);
@@ -275,6 +276,8 @@ ncclResult_t fake_comm_allocate(struct ncclComm *comm);
 void fake_comm_get(struct ncclComm *comm);
 void fake_comm_put(struct ncclComm *comm);
 void fake_comm_stop(struct ncclComm *comm);
+/* Ends what is in flight, for good; the bootstrap stays usable for a split or shrink. */
+ncclResult_t fake_comm_revoke(struct ncclComm *comm);
 /* Waits until nothing is left on streams. */
 void fake_comm_drain(struct ncclComm *comm);
 ncclResult_t fake_comm_check(const struct ncclComm *comm, const char *what, const char *name);

@@ -18,7 +18,7 @@ struct child_args {
 	ncclComm_t *newcomm;
 	int color, key;
 	int ordinal;
-	bool shrink;
+	bool shrink, abort;
 	int *members; /* shrink: the parent's ranks that stay */
 	int member_count;
 };
@@ -141,6 +141,8 @@ static ncclResult_t shrink(struct ncclComm *comm, const struct child_args *args)
 
 	if (!present)
 		abort();
+	if (args->abort)
+		fake_comm_revoke(parent);
 	while (args->members[team.me] != parent->rank)
 		team.me++;
 	present[team.me] = 1;
@@ -251,8 +253,7 @@ FAKE_NCCL_API(ncclResult_t, CommShrink,
 	}
 	if (result != ncclSuccess)
 		return fake_group_note(result);
-	if (flags & NCCL_SHRINK_ABORT)
-		pncclCommRevoke(comm, 0);
+	args.abort = flags & NCCL_SHRINK_ABORT;
 	args.members = calloc((size_t)comm->nranks, sizeof(int));
 	if (!args.members)
 		abort();
