@@ -41,8 +41,8 @@ CASES = {
                         traceless=True),
     "killed": Case("rank=3,op=all_reduce,nth=41,do=kill", "RANK_DIED", [3]),
     "crashed": Case("rank=1,op=all_reduce,nth=17,do=segv", "RANK_DIED", [1]),
-    # It ended in an orderly way, so nothing died: the others wait for a call it never made.
-    "left": Case("rank=7,op=all_reduce,nth=17,do=exit:3", "COLLECTIVE_HANG", [7]),
+    # It ended in an orderly way, but with a code that says why the others wait in vain.
+    "left": Case("rank=7,op=all_reduce,nth=17,do=exit:3", "RANK_DIED", [7], ["exit code 3"]),
     "wrong_count": Case("rank=2,op=all_reduce,nth=41,do=count:512", "COLLECTIVE_MISMATCH", [2],
                         ["512"]),
     "wrong_datatype": Case("rank=6,op=all_reduce,nth=41,do=datatype:float16",
@@ -53,8 +53,8 @@ CASES = {
                        ["root 3", "root 0"]),
     "wrong_op": Case("rank=6,op=all_reduce,nth=41,do=op:reduce_scatter", "COLLECTIVE_MISMATCH",
                      [6], ["ncclReduceScatter", "ncclAllReduce"]),
-    "call_fails": Case("rank=5,op=all_reduce,nth=41,do=fail:5", "COLLECTIVE_HANG", [5],
-                       also="NCCL_CALL_FAILED"),
+    "call_fails": Case("rank=5,op=all_reduce,nth=41,do=fail:5", "RANK_DIED", [5],
+                       ["exit code 5"], also="NCCL_CALL_FAILED"),
     "other_version": Case("rank=3,do=version:22703", "VERSION_MISMATCH", [3]),
 }
 

@@ -2,6 +2,7 @@
 """Recording jobs with the stand-ins, and reading what came of it."""
 import json
 import os
+import re
 
 import harness
 from harness import ANALYZE, LIBRARY, RUN, TRAINJOB
@@ -87,6 +88,11 @@ def count_calls(scratch, function="ncclAllReduce", directory=None):
     """Number of calls of each process, sorted."""
     found = calls(dump(scratch, directory), function)
     return sorted(len(numbers) for numbers in found.values())
+
+
+def lost_calls(result):
+    """What the last line of a recorded process says."""
+    return int(re.search(r" calls, (\d+) lost", result.err)[1])
 
 
 def trace_files(directory):

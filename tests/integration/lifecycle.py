@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """However a process lives and ends, its trace has the calls it made. No more, no less."""
 import os
-import re
 import signal
 
 import harness
@@ -101,11 +100,6 @@ def test_exec(scratch):
     assert total >= 600, total
 
 
-def lost_calls(result):
-    """What the last line of a recorded process says."""
-    return int(re.search(r" calls, (\d+) lost", result.err)[1])
-
-
 def test_threads_come_and_go(scratch):
     words = ["threads:64:20", "sleep:200"] * 4
     jobs.run_caller(scratch, "init", *words, "destroy").ok()
@@ -116,7 +110,7 @@ def test_burst_of_threads(scratch):
     """Faster than their pages can be emptied: what does not fit is counted."""
     result = jobs.run_caller(scratch, "init", "threads:256:20", "destroy").ok()
     found = jobs.count_calls(scratch)[0]
-    assert found <= 256 * 20 <= found + lost_calls(result), (found, result.err)
+    assert found <= 256 * 20 <= found + jobs.lost_calls(result), (found, result.err)
 
 
 def test_descriptors_closed_by_the_host(scratch):
@@ -141,7 +135,7 @@ def test_many_calls(scratch):
     """More than fits into the live pages: the writer keeps up or counts what it lost."""
     result = jobs.run_caller(scratch, "init", "200000", "destroy").ok()
     found = jobs.count_calls(scratch)[0]
-    assert found <= 200000 <= found + lost_calls(result), (found, result.err)
+    assert found <= 200000 <= found + jobs.lost_calls(result), (found, result.err)
 
 
 harness.main(globals())
