@@ -102,11 +102,30 @@ static void add_proc(struct nspy_attempt *attempt, struct nspy_proc *proc)
 		attempt->end_ns = proc->end_ns;
 }
 
+static uint64_t first_start(const struct nspy_comm *comm)
+{
+	uint64_t first = UINT64_MAX;
+
+	for (size_t i = 0; i < comm->member_count; i++) {
+		if (comm->members[i]->started_ns && comm->members[i]->started_ns < first)
+			first = comm->members[i]->started_ns;
+	}
+	return first;
+}
+
+/* The largest communicator, among equals the one that was created first. */
+static bool better_world(const struct nspy_comm *comm, const struct nspy_comm *world)
+{
+	if (!world || comm->nranks != world->nranks)
+		return !world || comm->nranks > world->nranks;
+	return first_start(comm) < first_start(world);
+}
+
 static void absorb(struct nspy_attempt *into, struct nspy_attempt *group)
 {
 	for (size_t i = 0; i < group->proc_count; i++)
 		add_proc(into, group->procs[i]);
-	if (group->world && (!into->world || group->world->nranks > into->world->nranks))
+	if (group->world && better_world(group->world, into->world))
 		into->world = group->world;
 	free(group->procs);
 	*group = (struct nspy_attempt){0};
@@ -206,7 +225,7 @@ static void find_worlds(const struct nspy_model *model, uint32_t *parent,
 		if (comm->member_count == 0)
 			continue;
 		group = &groups[find_root(parent, comm->members[0]->proc->index)];
-		if (!group->world || comm->nranks > group->world->nranks)
+		if (better_world(comm, group->world))
 			group->world = comm;
 	}
 }

@@ -67,12 +67,16 @@ void nspy_case_init(struct nspy_case *c, const struct nspy_model *model,
 	find_coverage(c);
 	nspy_waits_find(c);
 	nspy_deaths_find(c);
+	nspy_p2p_find(c);
+	nspy_order_find(c);
 }
 
 void nspy_case_done(struct nspy_case *c)
 {
 	nspy_waits_done(&c->waits);
 	nspy_deaths_done(&c->deaths);
+	nspy_p2p_done(&c->p2p);
+	nspy_order_done(&c->order);
 	free(c->coverage.ranks);
 }
 

@@ -9,6 +9,8 @@
 #include "deaths.h"
 #include "finding.h"
 #include "model.h"
+#include "order.h"
+#include "p2p.h"
 #include "waits.h"
 
 #define NSPY_HANG_ENDED_NS   (5 * NSPY_NS_PER_S)   /* --hang-after, job has ended */
@@ -36,6 +38,8 @@ struct nspy_case {
 	struct nspy_case_options options;
 	struct nspy_waits waits;
 	struct nspy_deaths deaths;
+	struct nspy_p2p p2p;
+	struct nspy_order order;
 	struct nspy_coverage coverage;
 };
 

@@ -199,8 +199,8 @@ static void print_proc(const struct nspy_proc *proc)
 		      state_name(proc), proc->records, proc->calls, nspy_proc_lost_records(proc),
 		      proc->wait_count);
 	if (proc->live_read)
-		nspy_str_addf(&s, ", %" PRIu64 " records saved from live pages",
-			      proc->live_records);
+		nspy_str_addf(&s, ", %" PRIu64 " records %s live pages", proc->live_records,
+			      proc->state == NSPY_PROC_RUNNING ? "still only in" : "saved from");
 	else if (proc->state == NSPY_PROC_CUT)
 		nspy_str_add(&s, ", no live pages: its last moments are missing");
 	printf("%s\n", s.text);

@@ -89,8 +89,8 @@ static void list_deaths(struct nspy_case *c)
 			continue;
 		death = &deaths->items[deaths->count++];
 		death->proc = proc;
-		death->exact = proc->exit.known && proc->exit.real_ns;
-		death->when_ns = death->exact ? proc->exit.real_ns : proc->end_ns;
+		death->exact = proc->exit.known && (proc->exit.real_ns || proc->ended_clean);
+		death->when_ns = proc->exit.real_ns ? proc->exit.real_ns : proc->end_ns;
 		death->crash = proc->exit.known && (crash_signal(proc->exit.signal) ||
 						    (proc->exit.code && !proc->exit.signal));
 	}

@@ -64,12 +64,10 @@ static void first_ends(struct nspy_waits *waits)
 	for (size_t i = 0; i < waits->object_count; i++) {
 		struct nspy_wait_object *object = waits->objects[i];
 
-		if (object->kind == NSPY_WAIT_BELOW)
-			continue;
 		for (size_t b = 0; b < object->blamed.count; b++)
 			object->root |= !is_waiting(waits, object->blamed.items[b]);
 		/* Nobody with a trace to blame: a rank without one is the end of this chain. */
-		object->root |= object->blamed.count == 0;
+		object->root |= object->blamed.count == 0 && object->kind != NSPY_WAIT_BELOW;
 		if (object->root)
 			explain_waiters(waits, object);
 	}

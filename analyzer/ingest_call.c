@@ -91,6 +91,7 @@ static void ingest_p2p(struct nspy_proc *proc, uint32_t serial, const struct nsp
 	}
 	way = send ? &peer->send : &peer->recv;
 	way->bytes += payload_bytes(proc, rec);
+	way->seen++;
 	mixed = (uint32_t)nspy_mix(rec->seq << 32 ^ nspy_p2p_signature(rec));
 	way->sum += mixed;
 	if (rec->seq > way->last) {
@@ -105,6 +106,43 @@ static void ingest_p2p(struct nspy_proc *proc, uint32_t serial, const struct nsp
 	}
 	if (rec->seq + NSPY_PEER_RING > way->last)
 		way->ring[rec->seq % NSPY_PEER_RING] = mixed;
+}
+
+#define CUDA_OUT_OF_MEMORY 2
+
+static void memory_refused(struct nspy_proc *proc, const struct nspy_rec *rec, uint16_t fn)
+{
+	struct nspy_memory *memory = &proc->memory;
+
+	memory->recovered = false;
+	if (memory->refused++)
+		return;
+	memory->refused_ns = rec->leave + (uint64_t)proc->clock_offset;
+	memory->refused_bytes = rec->count;
+	memory->refused_fn = fn;
+	memory->nested = rec->flags & NSPY_CALL_NESTED;
+	memory->live_then = memory->live_bytes;
+	memory->pieces_then = memory->pieces.count;
+}
+
+static void ingest_alloc(struct nspy_proc *proc, const struct nspy_rec *rec, uint16_t fn)
+{
+	struct nspy_memory *memory = &proc->memory;
+
+	if (rec->result == CUDA_OUT_OF_MEMORY)
+		memory_refused(proc, rec, fn);
+	if (rec->result || !rec->arg || !rec->count ||
+	    memory->pieces.count >= NSPY_MEMORY_PIECES_MAX)
+		return;
+	if (memory->refused && rec->count >= memory->refused_bytes)
+		memory->recovered = true;
+	nspy_map_put(&memory->pieces, rec->arg, (void *)(uintptr_t)rec->count);
+	memory->live_bytes += rec->count;
+}
+
+static void ingest_free(struct nspy_proc *proc, const struct nspy_rec *rec)
+{
+	proc->memory.live_bytes -= (uintptr_t)nspy_map_take(&proc->memory.pieces, rec->arg);
 }
 
 static bool blocking_class(unsigned int klass)
@@ -146,12 +184,12 @@ static void keep_stall(struct nspy_proc *proc, uint32_t serial, const struct nsp
 }
 
 static void ingest_error(struct nspy_proc *proc, uint32_t serial, const struct nspy_rec *rec,
-			 uint16_t fn)
+			 uint16_t fn, int16_t code)
 {
 	struct nspy_error *error = NULL;
 
 	for (size_t i = 0; i < proc->error_count && !error; i++) {
-		if (proc->errors[i].fn == fn && proc->errors[i].code == rec->result)
+		if (proc->errors[i].fn == fn && proc->errors[i].code == code)
 			error = &proc->errors[i];
 	}
 	if (!error) {
@@ -162,7 +200,7 @@ static void ingest_error(struct nspy_proc *proc, uint32_t serial, const struct n
 		error = &proc->errors[proc->error_count++];
 		*error = (struct nspy_error){
 			.fn = fn,
-			.code = rec->result,
+			.code = code,
 			.first_ns = rec->leave + (uint64_t)proc->clock_offset,
 			.comm = rec->comm,
 			.thread = serial,
@@ -183,10 +221,15 @@ static bool harmless(const struct nspy_fn *fn, int code)
 static void ingest_unusual(struct nspy_proc *proc, uint32_t serial, const struct nspy_fn *fn,
 			   const struct nspy_rec *rec, uint16_t id)
 {
-	if (rec->result && !harmless(fn, rec->result)) {
+	int code = rec->result;
+
+	/* A query that went well may tell of an asynchronous error: its arg is the state. */
+	if (code == 0 && fn->klass == NSPY_CLASS_COMM_STATE && rec->arg <= INT16_MAX)
+		code = (int)rec->arg;
+	if (code && !harmless(fn, code)) {
 		if (fn->lib == NSPY_MODEL_CUDART)
 			proc->cuda_errors++;
-		ingest_error(proc, serial, rec, id);
+		ingest_error(proc, serial, rec, id, (int16_t)code);
 	}
 	if (fn->klass == NSPY_CLASS_COMM_ABORT && !proc->abort_ns) {
 		proc->abort_ns = rec->enter + (uint64_t)proc->clock_offset;
@@ -209,10 +252,21 @@ static inline void ingest_call(struct nspy_loader *loader, struct nspy_proc *pro
 	case NSPY_CLASS_RECV:
 		ingest_p2p(proc, serial, rec, fn->klass == NSPY_CLASS_SEND);
 		break;
+	case NSPY_CLASS_SYNC:
+		proc->sync_ns += took;
+		break;
+	case NSPY_CLASS_MEM_ALLOC:
+		ingest_alloc(proc, rec, id);
+		break;
+	case NSPY_CLASS_MEM_FREE:
+		ingest_free(proc, rec);
+		break;
 	default:
 		break;
 	}
-	if (__builtin_expect(rec->result != 0 || fn->klass == NSPY_CLASS_COMM_ABORT, 0))
+	if (__builtin_expect(rec->result != 0 || fn->klass == NSPY_CLASS_COMM_ABORT ||
+				     fn->klass == NSPY_CLASS_COMM_STATE,
+			     0))
 		ingest_unusual(proc, serial, fn, rec, id);
 	if (__builtin_expect(took > proc->longest_sync_ns && took < INT64_MAX, 0) &&
 	    blocking_class(fn->klass))
@@ -276,6 +330,9 @@ static void ingest_text(struct nspy_proc *proc, struct nspy_thread *thread,
 
 /* --- a batch of records --- */
 
+/* Aborts come in groups, whose start belongs to them. */
+#define ABORT_NEAR_NS NSPY_NS_PER_MS
+
 static bool idle_class(const struct nspy_loader *loader, const struct nspy_proc *proc,
 		       const struct nspy_rec *rec)
 {
@@ -300,6 +357,10 @@ static void note_latest(struct nspy_loader *loader, struct nspy_proc *proc,
 			thread->last = *rec;
 			thread->has_last = last = true;
 		}
+		/* What follows an abort tidies up; what came before it is of interest. */
+		if (proc->abort_ns &&
+		    rec->enter + (uint64_t)proc->clock_offset + ABORT_NEAR_NS >= proc->abort_ns)
+			continue;
 		if (!idle_class(loader, proc, rec)) {
 			thread->busy = *rec;
 			thread->has_busy = true;

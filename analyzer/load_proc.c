@@ -285,10 +285,24 @@ static void keep_latest(struct nspy_proc *proc)
 	}
 }
 
+/* What the process itself noted when it ended; the launcher's note goes before it. */
+static void note_own_exit(struct nspy_proc *proc)
+{
+	const char *fact = nspy_proc_fact(proc, "exit_code");
+	int64_t code;
+
+	if (proc->exit.known || !proc->ended_clean || !fact || !nspy_parse_i64(fact, &code))
+		return;
+	proc->exit.known = proc->exit.has_code = true;
+	proc->exit.code = (int)(code & 0xFF);
+}
+
 static void settle_state(struct nspy_proc *proc, uint64_t now_real_ns)
 {
-	bool quiet = proc->ended_clean || proc->exit.known;
+	bool quiet;
 
+	note_own_exit(proc);
+	quiet = proc->ended_clean || proc->exit.known;
 	proc->end_ns = proc->evidence_ns;
 	if (!quiet && nspy_proc_alive(proc)) {
 		proc->state = NSPY_PROC_RUNNING;

@@ -45,6 +45,31 @@ void nspy_map_put(struct nspy_map *map, uint64_t key, void *value)
 	*slot = (struct nspy_map_slot){key, value};
 }
 
+void *nspy_map_take(struct nspy_map *map, uint64_t key)
+{
+	struct nspy_map_slot *slot = map->capacity ? find(map, key) : NULL;
+	void *value = slot ? slot->value : NULL;
+	size_t hole, at;
+
+	if (!value)
+		return NULL;
+	hole = (size_t)(slot - map->slots);
+	map->slots[hole].value = NULL;
+	map->count--;
+	/* Close the gap, so that keys that were pushed past it are found again. */
+	for (at = (hole + 1) & (map->capacity - 1); map->slots[at].value;
+	     at = (at + 1) & (map->capacity - 1)) {
+		size_t home = (size_t)nspy_mix(map->slots[at].key) & (map->capacity - 1);
+
+		if (((at - home) & (map->capacity - 1)) < ((at - hole) & (map->capacity - 1)))
+			continue;
+		map->slots[hole] = map->slots[at];
+		map->slots[at].value = NULL;
+		hole = at;
+	}
+	return value;
+}
+
 void nspy_map_done(struct nspy_map *map)
 {
 	free(map->slots);

@@ -20,6 +20,8 @@ struct nspy_map {
 void *nspy_map_get(const struct nspy_map *map, uint64_t key);
 /* value must not be NULL; an older value of the key is replaced. */
 void nspy_map_put(struct nspy_map *map, uint64_t key, void *value);
+/* The value of the key, which is no longer there; NULL if it was not. */
+void *nspy_map_take(struct nspy_map *map, uint64_t key);
 void nspy_map_done(struct nspy_map *map);
 
 /* Scrambles a number so that near ones fall far apart. */

@@ -63,6 +63,7 @@ static void drop_records(struct nspy_proc *proc)
 	for (size_t i = 0; i < proc->note_count; i++)
 		free(proc->notes[i]);
 	free(proc->notes);
+	nspy_map_done(&proc->memory.pieces);
 	free(proc->open);
 	free(proc->waits);
 	free(proc->stalls);

@@ -83,10 +83,26 @@ struct nspy_error {
 	char *text; /* ncclGetLastError of the first one that has it, or NULL */
 };
 
+/* Memory obtained through the CUDA runtime, and the first request that was refused. */
+#define NSPY_MEMORY_PIECES_MAX (1u << 20)
+struct nspy_memory {
+	struct nspy_map pieces; /* address -> bytes, as pointer-sized number */
+	uint64_t live_bytes;
+	uint64_t refused; /* requests that failed for want of memory */
+	uint64_t refused_ns;
+	uint64_t refused_bytes; /* size of the first one */
+	uint64_t live_then;     /* held when it was refused */
+	size_t pieces_then;
+	uint16_t refused_fn;
+	bool nested;    /* asked for by NCCL itself */
+	bool recovered; /* as much was obtained later */
+};
+
 /* Point-to-point traffic of a member with one peer (a rank of the communicator). */
 #define NSPY_PEER_RING 16u
 struct nspy_way {
 	uint64_t last; /* highest ordinal */
+	uint64_t seen; /* calls; fewer than last if some were lost */
 	uint64_t last_enter_ns;
 	uint64_t bytes;
 	uint32_t sum; /* of the signatures of all ordinals, each mixed with its ordinal */
@@ -231,11 +247,13 @@ struct nspy_proc {
 	struct nspy_placed_call *stalls;
 	size_t stall_count, stall_capacity;
 	uint64_t longest_sync_ns; /* longest completed blocking call */
+	uint64_t sync_ns;         /* all time spent waiting for the device */
 	uint64_t abort_ns;        /* first abort call, 0 = none */
 	uint32_t abort_comm;
 	struct nspy_error *errors;
 	size_t error_count, error_capacity;
 	uint64_t cuda_errors;
+	struct nspy_memory memory;
 	struct nspy_trouble *troubles;
 	size_t trouble_count, trouble_capacity;
 };

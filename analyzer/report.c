@@ -236,6 +236,40 @@ static void remark_notes(const struct nspy_report *report, struct nspy_texts *in
 	nspy_map_done(&seen);
 }
 
+/* The first failure of the CUDA runtime stands for all: later ones often follow from it. */
+static void remark_cuda_errors(const struct nspy_report *report, uint64_t count,
+			       struct nspy_texts *info)
+{
+	const struct nspy_proc *who = NULL;
+	const struct nspy_error *first = NULL;
+	struct nspy_str s = {0};
+
+	for (size_t i = 0; i < report->attempt->proc_count; i++) {
+		const struct nspy_proc *proc = report->attempt->procs[i];
+
+		for (size_t e = 0; e < proc->error_count; e++) {
+			const struct nspy_error *error = &proc->errors[e];
+
+			if (nspy_model_get_fn(report->model, error->fn)->lib != NSPY_MODEL_CUDART ||
+			    (first && first->first_ns <= error->first_ns))
+				continue;
+			first = error;
+			who = proc;
+		}
+	}
+	nspy_str_addf(&s, "%" PRIu64 " CUDA runtime call%s failed", count, count == 1 ? "" : "s");
+	if (first) {
+		nspy_str_addf(&s, ", first %s = %s (%d) on ",
+			      nspy_model_get_fn(report->model, first->fn)->name,
+			      nspy_model_result(report->model, NSPY_MODEL_CUDART, first->code),
+			      first->code);
+		nspy_add_proc(&s, who);
+		nspy_str_add(&s, " at ");
+		nspy_add_clock(&s, first->first_ns);
+	}
+	nspy_texts_add(info, nspy_str_take(&s));
+}
+
 void nspy_report_remarks(const struct nspy_report *report, struct nspy_texts *ret_warn,
 			 struct nspy_texts *ret_info)
 {
@@ -253,8 +287,7 @@ void nspy_report_remarks(const struct nspy_report *report, struct nspy_texts *re
 					      report->c.coverage.damaged,
 					      report->c.coverage.damaged == 1 ? "" : "s"));
 	if (t.cuda_errors)
-		nspy_texts_add(ret_info, nspy_xasprintf("%" PRIu64 " CUDA runtime calls failed",
-							t.cuda_errors));
+		remark_cuda_errors(report, t.cuda_errors, ret_info);
 	if (t.running)
 		nspy_texts_add(ret_info,
 			       nspy_xasprintf("%zu process%s still running: this is a "

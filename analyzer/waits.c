@@ -25,6 +25,9 @@ bool nspy_procs_has(const struct nspy_procs *procs, const struct nspy_proc *proc
 
 /* --- is a process waiting? --- */
 
+/* A process that ends this soon after a call gave up waiting ends because of it. */
+#define GIVE_UP_NS (10 * NSPY_NS_PER_S)
+
 static bool waits_for_peers(unsigned int klass)
 {
 	switch (klass) {
@@ -65,11 +68,22 @@ static void consider(const struct nspy_case *c, const struct nspy_proc *proc,
 	wait->until_ns = until_ns;
 }
 
-/* A communicator that was asked for and has neither come nor failed (nonblocking creation). */
-static bool pending(const struct nspy_member *member)
+/* A communicator that was asked for and had neither come nor failed at that time. */
+static bool pending(const struct nspy_member *member, uint64_t when_ns)
 {
 	return member && member->known && member->started_ns && !member->ready_ns &&
-	       !member->failed_ns && !member->gone_ns;
+	       (!member->failed_ns || member->failed_ns > when_ns) &&
+	       (!member->gone_ns || member->gone_ns > when_ns);
+}
+
+/* The last thing the process did was a call that gave up waiting with an error. */
+static bool gave_up(const struct nspy_case *c, const struct nspy_proc *proc,
+		    const struct nspy_placed_call *stall)
+{
+	const struct nspy_fn *fn = nspy_model_get_fn(c->model, stall->rec.fn);
+
+	return stall->rec.result != 0 && fn->lib == NSPY_MODEL_NCCL &&
+	       stall->rec.leave + GIVE_UP_NS > proc->end_ns;
 }
 
 static void find_wait(const struct nspy_case *c, const struct nspy_proc *proc,
@@ -86,10 +100,15 @@ static void find_wait(const struct nspy_case *c, const struct nspy_proc *proc,
 		consider(c, proc, wait, stall, proc->abort_ns);
 		wait->aborted = wait->waiting;
 	}
+	for (size_t i = 0; i < proc->stall_count; i++) {
+		if (gave_up(c, proc, &proc->stalls[i]))
+			consider(c, proc, wait, &proc->stalls[i], proc->stalls[i].rec.leave);
+	}
 	for (size_t m = 0; !wait->waiting && m < proc->member_count; m++) {
 		const struct nspy_member *member = proc->members[m];
 
-		if (!pending(member) || !(member->rec.flags & NSPY_COMM_NONBLOCKING) ||
+		if (!pending(member, proc->end_ns) ||
+		    !(member->rec.flags & NSPY_COMM_NONBLOCKING) ||
 		    member->started_ns + threshold(c, proc) > proc->end_ns)
 			continue;
 		wait->waiting = true;
@@ -289,7 +308,7 @@ static bool wait_any(struct nspy_waits *waits, const struct nspy_proc *proc, uin
 
 		if (!member || (comm != NSPY_COMM_INDEX_NONE && m != comm))
 			continue;
-		if (pending(member)) {
+		if (pending(member, waits->procs[proc->index].since_ns)) {
 			found |= wait_create(waits, member);
 			continue;
 		}
@@ -303,27 +322,88 @@ static bool wait_any(struct nspy_waits *waits, const struct nspy_proc *proc, uin
 	return found;
 }
 
-/* The communicator in which the process was last active. */
-static const struct nspy_member *latest_member(const struct nspy_waits *waits,
-					       const struct nspy_proc *proc)
+/* When a member last sent or received. */
+static uint64_t latest_p2p(const struct nspy_member *member)
 {
-	const struct nspy_member *latest = NULL;
+	uint64_t latest = 0;
 
-	for (size_t m = 0; m < proc->member_count; m++) {
-		const struct nspy_member *member = proc->members[m];
+	for (size_t p = 0; p < member->peer_count; p++) {
+		const struct nspy_peer *peer = member->peers[p];
 
-		if (member && member->comm && member->last.thread && !gone_before(waits, member) &&
-		    (!latest || member->last.rec.enter > latest->last.rec.enter))
-			latest = member;
+		if (peer && peer->send.last_enter_ns > latest)
+			latest = peer->send.last_enter_ns;
+		if (peer && peer->recv.last_enter_ns > latest)
+			latest = peer->recv.last_enter_ns;
 	}
 	return latest;
 }
 
-static void wait_below(struct nspy_waits *waits, const struct nspy_proc *proc)
+/* The communicator in which the process was last active; *ret_p2p: with a message. */
+static const struct nspy_member *latest_member(const struct nspy_waits *waits,
+					       const struct nspy_proc *proc, bool *ret_p2p)
 {
-	const struct nspy_member *member = latest_member(waits, proc);
+	const struct nspy_member *latest = NULL;
+	uint64_t latest_ns = 0;
+
+	for (size_t m = 0; m < proc->member_count; m++) {
+		const struct nspy_member *member = proc->members[m];
+		uint64_t coll_ns, p2p_ns;
+
+		if (!member || !member->comm || gone_before(waits, member))
+			continue;
+		coll_ns = member->last.thread ? member->last.rec.enter : 0;
+		p2p_ns = latest_p2p(member);
+		if (coll_ns <= latest_ns && p2p_ns <= latest_ns)
+			continue;
+		latest = member;
+		latest_ns = coll_ns > p2p_ns ? coll_ns : p2p_ns;
+		*ret_p2p = p2p_ns > coll_ns;
+	}
+	return latest;
+}
+
+/* When a process first showed that it would leave: an error, an abort, or its end. */
+static uint64_t began_to_leave(const struct nspy_proc *proc)
+{
+	uint64_t when = proc->end_ns;
+
+	if (proc->abort_ns && proc->abort_ns < when)
+		when = proc->abort_ns;
+	for (size_t i = 0; i < proc->error_count; i++) {
+		if (proc->errors[i].first_ns < when)
+			when = proc->errors[i].first_ns;
+	}
+	return when;
+}
+
+/*
+ * The member that ended long before the wait did, the first one if there are several: an operation
+ * is not over for the others when a rank has only queued its part of it.
+ */
+static void blame_leaver(const struct nspy_case *c, struct nspy_wait_object *object,
+			 uint64_t until_ns)
+{
+	const struct nspy_proc *first = NULL;
+
+	for (size_t i = 0; i < object->comm->member_count; i++) {
+		const struct nspy_proc *proc = object->comm->members[i]->proc;
+
+		if (proc->state == NSPY_PROC_RUNNING || c->waits.procs[proc->index].waiting ||
+		    proc->end_ns + threshold(c, proc) > until_ns)
+			continue;
+		if (!first || began_to_leave(proc) < began_to_leave(first))
+			first = proc;
+	}
+	if (first)
+		nspy_procs_add(&object->blamed, first);
+}
+
+static void wait_below(struct nspy_case *c, const struct nspy_proc *proc)
+{
+	struct nspy_waits *waits = &c->waits;
+	bool p2p = false, new;
+	const struct nspy_member *member = latest_member(waits, proc, &p2p);
 	struct nspy_wait_object *object;
-	bool new;
 
 	if (!member)
 		return;
@@ -331,11 +411,13 @@ static void wait_below(struct nspy_waits *waits, const struct nspy_proc *proc)
 			 &(struct nspy_wait_object){
 				 .kind = NSPY_WAIT_BELOW,
 				 .comm = member->comm,
-				 .seq = member->last_seq,
+				 .seq = p2p ? 0 : member->last_seq,
 			 },
 			 proc, &new);
-	if (new)
-		object->untraced = untraced(member->comm);
+	if (!new)
+		return;
+	object->untraced = untraced(member->comm);
+	blame_leaver(c, object, waits->procs[proc->index].until_ns);
 }
 
 static void find_objects(struct nspy_case *c, const struct nspy_proc *proc)
@@ -353,7 +435,7 @@ static void find_objects(struct nspy_case *c, const struct nspy_proc *proc)
 	if (!found)
 		found = wait_any(waits, proc, NSPY_COMM_INDEX_NONE, NULL);
 	if (!found)
-		wait_below(waits, proc);
+		wait_below(c, proc);
 }
 
 /* --- creations: who never came --- */
@@ -395,6 +477,14 @@ static void blame_creation(struct nspy_case *c, struct nspy_wait_object *object)
 {
 	const struct nspy_comm *comm = object->comm;
 	const struct nspy_comm *parent = parent_of(c, comm);
+
+	/* Those that came and left with an error. */
+	for (size_t i = 0; i < comm->member_count; i++) {
+		if (comm->members[i]->failed_ns &&
+		    !nspy_procs_has(&object->waiters, comm->members[i]->proc))
+			nspy_procs_add(&object->blamed, comm->members[i]->proc);
+	}
+	object->failed = object->blamed.count;
 
 	if (comm->origin == NSPY_COMM_SPLIT && parent) {
 		object->untraced = untraced(parent);

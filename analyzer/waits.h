@@ -26,11 +26,12 @@ struct nspy_procs {
 struct nspy_wait_object {
 	enum nspy_wait_kind kind;
 	const struct nspy_comm *comm;
-	uint64_t seq;
+	uint64_t seq; /* BELOW: 0 stands for messages */
 	int32_t src, dst;
 	bool send_missing; /* P2P: the send is what is missing */
 	struct nspy_procs waiters;
 	struct nspy_procs blamed; /* never arrived */
+	size_t failed;            /* CREATE: so many of the blamed came and left with an error */
 	size_t untraced;          /* ranks of comm without a trace */
 	uint64_t since_ns;        /* the waiter that waits longest began then */
 	bool root;                /* some of the blamed wait for nobody */
@@ -79,7 +80,9 @@ enum nspy_teller {
 	NSPY_TOLD_BY_HANG,
 	NSPY_TOLD_BY_DEATH,
 	NSPY_TOLD_BY_MISMATCH,
-	NSPY_TOLD_BY_MISSING
+	NSPY_TOLD_BY_P2P, /* a mismatch of messages */
+	NSPY_TOLD_BY_ORDER,
+	NSPY_TOLD_BY_MISSING,
 };
 enum nspy_teller nspy_hang_teller(const struct nspy_case *c, const struct nspy_hang *hang);
 

@@ -18,7 +18,9 @@
 #include "text.h"
 #include "who.h"
 
-#define FINDINGS_MAX 4u
+#define FINDINGS_MAX       4u
+#define REMOTE_ERROR       6 /* ncclRemoteError */
+#define CLOCK_SLACK_MAX_NS (50 * NSPY_NS_PER_MS)
 
 /* What a piece of NCCL's text means to an operator. */
 static const struct meaning {
@@ -107,6 +109,38 @@ bool nspy_error_follows_death(const struct nspy_case *c, const struct nspy_proc 
 	return error->first_ns > first->when_ns;
 }
 
+/* Whoever aborts first makes its peers see errors. */
+static bool follows_abort(const struct nspy_case *c, const struct nspy_proc *proc,
+			  const struct nspy_error *error)
+{
+	for (size_t i = 0; i < c->attempt->proc_count; i++) {
+		const struct nspy_proc *other = c->attempt->procs[i];
+		uint64_t slack = c->model->clock_error_ns < CLOCK_SLACK_MAX_NS
+					 ? c->model->clock_error_ns
+					 : CLOCK_SLACK_MAX_NS;
+
+		if (other->clock == proc->clock)
+			slack = 0;
+		if (other != proc && other->abort_ns && error->code == REMOTE_ERROR &&
+		    error->first_ns + slack >= other->abort_ns)
+			return true;
+	}
+	return false;
+}
+
+bool nspy_error_follows_wait(const struct nspy_case *c, const struct nspy_proc *proc,
+			     const struct nspy_error *error)
+{
+	const struct nspy_proc_wait *wait = &c->waits.procs[proc->index];
+
+	if (!c->waits.hang_count || !wait->waiting || wait->weak)
+		return false;
+	/* Another thread of the process may wait on, while this one is told of a lost peer. */
+	return error->first_ns >= wait->until_ns ||
+	       (error->code == REMOTE_ERROR &&
+		error->first_ns >= wait->since_ns + c->options.hang_ended_ns);
+}
+
 /* The same failure on some ranks. */
 struct failure {
 	uint16_t fn;
@@ -153,7 +187,7 @@ static void add_error(struct failures *failures, const struct nspy_proc *proc,
 static int compare_failures(const void *a, const void *b)
 {
 	const struct failure *x = a, *y = b;
-	bool remote_x = x->code == 6, remote_y = y->code == 6;
+	bool remote_x = x->code == REMOTE_ERROR, remote_y = y->code == REMOTE_ERROR;
 
 	/* An error about a peer never is the first cause where another one was seen. */
 	if (remote_x != remote_y)
@@ -171,6 +205,8 @@ static void collect(const struct nspy_case *c, struct failures *failures)
 
 			if (nspy_model_get_fn(c->model, error->fn)->lib != NSPY_MODEL_NCCL ||
 			    nspy_error_follows_death(c, proc, error) ||
+			    nspy_error_follows_wait(c, proc, error) ||
+			    follows_abort(c, proc, error) ||
 			    (proc->abort_ns && error->first_ns > proc->abort_ns))
 				continue;
 			add_error(failures, proc, error);
@@ -194,10 +230,11 @@ static void report(const struct nspy_case *c, struct nspy_findings *out,
 	struct nspy_finding *finding = nspy_findings_add(out, NSPY_FINDING_NCCL_CALL_FAILED);
 	const struct meaning *meaning = meaning_of(failure->code, failure->text);
 	const char *fn = nspy_model_get_fn(c->model, failure->fn)->name;
+	bool async = nspy_model_get_fn(c->model, failure->fn)->klass == NSPY_CLASS_COMM_STATE;
 	bool all = failure->procs.count == c->attempt->proc_count && failure->procs.count > 1;
 	struct nspy_str s = {0};
 
-	nspy_str_addf(&s, "%s returned %s (%d) on ", fn,
+	nspy_str_addf(&s, "%s %s %s (%d) on ", fn, async ? "reported" : "returned",
 		      nspy_model_result(c->model, NSPY_MODEL_NCCL, failure->code), failure->code);
 	add_where(&s, c, failure);
 	if (failure->procs.count > 1) {
@@ -209,7 +246,7 @@ static void report(const struct nspy_case *c, struct nspy_findings *out,
 	if (meaning)
 		nspy_str_addf(&s, ": %s", meaning->words);
 	finding->summary = nspy_str_take(&s);
-	nspy_str_addf(&s, "%s failed on ", fn);
+	nspy_str_addf(&s, async ? "a communicator failed on " : "%s failed on ", fn);
 	add_where(&s, c, failure);
 	if (meaning)
 		nspy_str_addf(&s, ": %s", meaning->words);

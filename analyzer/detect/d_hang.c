@@ -35,14 +35,6 @@ static bool odd_one_ahead(const struct nspy_hang *hang)
 	return ahead < object->blamed.count && hang->culprits.count == object->blamed.count;
 }
 
-static void add_who_never_came(struct nspy_str *s, const struct nspy_case *c,
-			       const struct nspy_hang *hang)
-{
-	nspy_add_procs(s, hang->culprits.items, hang->culprits.count);
-	nspy_str_add(s, " never joined ");
-	nspy_add_object(s, c, hang->main);
-}
-
 static void add_missing_rank_details(struct nspy_finding *finding, const struct nspy_case *c,
 				     const struct nspy_hang *hang)
 {
@@ -52,16 +44,41 @@ static void add_missing_rank_details(struct nspy_finding *finding, const struct 
 		nspy_finding_blame(finding, proc);
 		if (i < NAMED_MAX)
 			nspy_texts_add(&finding->details, nspy_tell_doing(c, proc));
+		if (i < NAMED_MAX)
+			nspy_tell_last_error(c, finding, proc);
 	}
+}
+
+/* Entered the operation before this one and is still in that call itself. */
+static const struct nspy_placed_call *stuck_inside(const struct nspy_case *c,
+						   const struct nspy_hang *hang)
+{
+	const struct nspy_proc *proc = hang->culprits.items[0];
+
+	for (size_t i = 0; hang->culprits.count == 1 && i < proc->wait_count; i++) {
+		const struct nspy_placed_call *call = &proc->waits[i];
+
+		if (hang->main->kind == NSPY_WAIT_COLL &&
+		    nspy_model_get_fn(c->model, call->rec.fn)->klass == NSPY_CLASS_COLL &&
+		    call->rec.seq + 1 == hang->main->seq && call->rec.comm < proc->member_count &&
+		    proc->members[call->rec.comm] &&
+		    proc->members[call->rec.comm]->comm == hang->main->comm)
+			return call;
+	}
+	return NULL;
 }
 
 /* Who acts depends on what the culprit is in. */
 static void choose_owner(struct nspy_finding *finding, const struct nspy_case *c,
-			 const struct nspy_proc *proc)
+			 const struct nspy_hang *hang)
 {
+	const struct nspy_proc *proc = hang->culprits.items[0];
 	const struct nspy_proc_wait *wait = &c->waits.procs[proc->index];
 
-	if (wait->waiting) {
+	if (stuck_inside(c, hang)) {
+		finding->owner = "node";
+		finding->action = "look at the call that the rank is stuck in (stack, kernel log)";
+	} else if (wait->waiting) {
 		finding->owner = "node";
 		finding->restart = "helps-elsewhere";
 		finding->action = "check GPU and NIC of that rank (Xid, port counters)";
@@ -74,13 +91,36 @@ static void choose_owner(struct nspy_finding *finding, const struct nspy_case *c
 	}
 }
 
+/* What the culprit did not do: join an operation, or come back from the call for the last one. */
+static void add_omission(struct nspy_str *s, const struct nspy_case *c,
+			 const struct nspy_hang *hang)
+{
+	const struct nspy_placed_call *call = stuck_inside(c, hang);
+
+	nspy_add_procs(s, hang->culprits.items, hang->culprits.count);
+	if (!call) {
+		if (hang->main->kind == NSPY_WAIT_BELOW)
+			nspy_str_add(s, " left before the end of ");
+		else if (hang->main->kind == NSPY_WAIT_CREATE)
+			nspy_str_add(s, " left with an error ");
+		else
+			nspy_str_add(s, " never joined ");
+		nspy_add_object(s, c, hang->main);
+		return;
+	}
+	nspy_str_add(s, " is stuck inside the call ");
+	nspy_add_call(s, c->model, &call->rec);
+	nspy_str_addf(s, " #%" PRIu64 " of ", call->rec.seq);
+	nspy_add_comm(s, hang->main->comm);
+}
+
 static void tell_culprits(struct nspy_finding *finding, const struct nspy_case *c,
 			  const struct nspy_hang *hang)
 {
 	const struct nspy_proc *proc = hang->culprits.items[0];
 	struct nspy_str s = {0}, cause = {0};
 
-	add_who_never_came(&s, c, hang);
+	add_omission(&s, c, hang);
 	nspy_str_addf(&s, "; %zu rank%s waited up to ", hang->direct.count + hang->indirect.count,
 		      hang->direct.count + hang->indirect.count == 1 ? "" : "s");
 	nspy_add_duration(&s, hang->until_ns - hang->since_ns);
@@ -88,13 +128,11 @@ static void tell_culprits(struct nspy_finding *finding, const struct nspy_case *
 		nspy_str_add(&s, "; it is ");
 		nspy_add_doing(&s, c->model, proc);
 	}
-	nspy_add_procs(&cause, hang->culprits.items, hang->culprits.count);
-	nspy_str_add(&cause, " never joined ");
-	nspy_add_object(&cause, c, hang->main);
+	add_omission(&cause, c, hang);
 	finding->summary = nspy_str_take(&s);
 	finding->cause = nspy_str_take(&cause);
 	add_missing_rank_details(finding, c, hang);
-	choose_owner(finding, c, proc);
+	choose_owner(finding, c, hang);
 }
 
 static void tell_odd_one(struct nspy_finding *finding, const struct nspy_case *c,
@@ -157,10 +195,8 @@ static void tell_below(struct nspy_finding *finding, const struct nspy_case *c,
 {
 	struct nspy_str s = {0};
 
-	nspy_add_procs_short(&s, hang->direct.items, hang->direct.count);
-	nspy_str_add(&s, hang->main->untraced ? " and all other ranks with a trace"
-					      : " and all others");
-	nspy_str_add(&s, " have entered ");
+	nspy_str_addf(&s, "all %zu ranks%s have entered ", hang->main->comm->member_count,
+		      hang->main->untraced ? " with a trace" : "");
 	nspy_add_object(&s, c, hang->main);
 	nspy_str_add(&s, ", it has not come back for up to ");
 	nspy_add_duration(&s, hang->until_ns - hang->since_ns);
@@ -231,6 +267,7 @@ static void report(const struct nspy_case *c, struct nspy_findings *out,
 	} else {
 		tell_below(finding, c, hang);
 	}
+	nspy_tell_errors(c, finding);
 	if (hang->direct.count && c->waits.procs[hang->direct.items[0]->index].weak) {
 		finding->confidence = NSPY_WEAK;
 		nspy_finding_detail(finding, "concluded from silence: no call was open");

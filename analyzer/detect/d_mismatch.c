@@ -69,7 +69,8 @@ static void find_sides(const struct nspy_op_row *rows, size_t members, struct si
 		if (rows[m * OPS].seen)
 			sort_into_sides(sides, &rows[m * OPS], &rows[m * OPS + 1]);
 	}
-	qsort(sides->items, sides->count, sizeof(*sides->items), compare_sides);
+	if (sides->count)
+		qsort(sides->items, sides->count, sizeof(*sides->items), compare_sides);
 }
 
 static void sides_done(struct sides *sides)

@@ -70,47 +70,6 @@ static void choose_owner(struct nspy_finding *finding, const struct nspy_proc *p
 	finding->action = "read the last lines of that rank's own output";
 }
 
-static void add_last_error(struct nspy_finding *finding, const struct nspy_case *c,
-			   const struct nspy_proc *proc)
-{
-	const struct nspy_error *last = NULL;
-	const struct nspy_fn *fn;
-
-	for (size_t i = 0; i < proc->error_count; i++) {
-		if (!last || proc->errors[i].first_ns > last->first_ns)
-			last = &proc->errors[i];
-	}
-	if (!last)
-		return;
-	fn = nspy_model_get_fn(c->model, last->fn);
-	nspy_finding_detail(finding, "before that %s returned %s%s%s", fn->name,
-			    nspy_model_result(c->model, (enum nspy_model_lib)fn->lib, last->code),
-			    last->text ? ": " : "", last->text ? last->text : "");
-}
-
-/* Peers of a dead rank get errors: they follow from its death. */
-static void tell_errors_after(const struct nspy_case *c, struct nspy_finding *finding)
-{
-	struct nspy_procs hit = {0};
-	struct nspy_str s = {0};
-
-	for (size_t i = 0; i < c->attempt->proc_count; i++) {
-		const struct nspy_proc *proc = c->attempt->procs[i];
-		bool after = false;
-
-		for (size_t e = 0; e < proc->error_count; e++)
-			after |= nspy_error_follows_death(c, proc, &proc->errors[e]);
-		if (after)
-			nspy_procs_add(&hit, proc);
-	}
-	if (hit.count) {
-		nspy_add_procs_short(&s, hit.items, hit.count);
-		nspy_str_add(&s, " then got errors from NCCL");
-		nspy_texts_add(&finding->consequences, nspy_str_take(&s));
-	}
-	free(hit.items);
-}
-
 static void tell_consequences(const struct nspy_case *c, struct nspy_finding *finding)
 {
 	size_t killed = 0;
@@ -120,7 +79,7 @@ static void tell_consequences(const struct nspy_case *c, struct nspy_finding *fi
 			nspy_texts_add(&finding->consequences,
 				       nspy_tell_waiters(c, &c->waits.hangs[h]));
 	}
-	tell_errors_after(c, finding);
+	nspy_tell_errors(c, finding);
 	for (size_t i = 0; i < c->deaths.count; i++)
 		killed += !nspy_procs_has(&c->deaths.first, c->deaths.items[i].proc);
 	if (killed)
@@ -136,18 +95,19 @@ static void report_first(const struct nspy_case *c, struct nspy_findings *out)
 	const struct nspy_death *death = nspy_death_of(&c->deaths, proc);
 	struct nspy_finding *finding = nspy_findings_add(out, NSPY_FINDING_RANK_DIED);
 	const char *meaning = nspy_explain_exit(proc);
-	bool node = whole_node(c, first);
+	bool node = whole_node(c, first), code = proc->exit.known && !proc->exit.signal;
+	const char *how = code ? " with " : proc->exit.known ? " by " : ", ";
 	struct nspy_str s = {0}, cause = {0};
 
 	nspy_add_procs(&s, first->items, first->count);
 	nspy_str_add(&cause, s.text);
-	nspy_str_add(&s, " died at ");
+	nspy_str_add(&s, code ? " ended at " : " died at ");
 	nspy_add_clock(&s, death->when_ns);
-	nspy_str_add(&s, proc->exit.known ? " by " : ", ");
+	nspy_str_add(&s, how);
 	nspy_add_exit(&s, proc);
 	nspy_str_add(&s, ", ");
 	nspy_add_doing(&s, c->model, proc);
-	nspy_str_add(&cause, proc->exit.known ? " died by " : " died, ");
+	nspy_str_addf(&cause, "%s%s", code ? " ended" : " died", how);
 	nspy_add_exit(&cause, proc);
 	finding->summary = nspy_str_take(&s);
 	finding->cause = nspy_str_take(&cause);
@@ -161,7 +121,7 @@ static void report_first(const struct nspy_case *c, struct nspy_findings *out)
 				    nspy_proc_host(proc));
 	else if (meaning)
 		nspy_finding_detail(finding, "%s", meaning);
-	add_last_error(finding, c, proc);
+	nspy_tell_last_error(c, finding, proc);
 	tell_consequences(c, finding);
 }
 

@@ -102,6 +102,7 @@ static void report_hang(const struct nspy_case *c, struct nspy_findings *out,
 		finding->action =
 			"look at what the missing rank does instead (stack of its threads)";
 	}
+	nspy_tell_errors(c, finding);
 	free(unseen);
 }
 

@@ -17,13 +17,24 @@ nspy_detect_fn nspy_detect_mismatch;
 nspy_detect_fn nspy_detect_hang;
 nspy_detect_fn nspy_detect_versions;
 nspy_detect_fn nspy_detect_call_failed;
+nspy_detect_fn nspy_detect_p2p_mismatch;
+nspy_detect_fn nspy_detect_order;
+nspy_detect_fn nspy_detect_straggler;
+nspy_detect_fn nspy_detect_stalled;
+nspy_detect_fn nspy_detect_oom;
+nspy_detect_fn nspy_detect_aborted;
+nspy_detect_fn nspy_detect_drift;
 
 /* Runs all of them and sorts the outcome. */
 void nspy_detect_all(const struct nspy_case *c, struct nspy_findings *out);
 
-/* An error of NCCL that a peer's death explains. */
+/* An error of NCCL that a peer's death, or a wait in vain, explains. */
 bool nspy_error_follows_death(const struct nspy_case *c, const struct nspy_proc *proc,
 			      const struct nspy_error *error);
+bool nspy_error_follows_wait(const struct nspy_case *c, const struct nspy_proc *proc,
+			     const struct nspy_error *error);
+/* Adds to finding which ranks got such errors. */
+void nspy_tell_errors(const struct nspy_case *c, struct nspy_finding *finding);
 
 /* tell.c: sentences that several detectors need; all are owned by the caller. */
 
@@ -36,6 +47,9 @@ void nspy_add_object(struct nspy_str *s, const struct nspy_case *c,
 		     const struct nspy_wait_object *object);
 /* "signal 9 (SIGKILL)", "exit code 1", "" */
 void nspy_add_exit(struct nspy_str *s, const struct nspy_proc *proc);
+/* Adds to finding the last call of proc that failed, if any did. */
+void nspy_tell_last_error(const struct nspy_case *c, struct nspy_finding *finding,
+			  const struct nspy_proc *proc);
 /* What exit codes and signals usually mean, or NULL. */
 const char *nspy_explain_exit(const struct nspy_proc *proc);
 

@@ -19,11 +19,18 @@ enum nspy_teller nspy_hang_teller(const struct nspy_case *c, const struct nspy_h
 	if (object->kind == NSPY_WAIT_COLL && object->comm->mixed_seq &&
 	    object->comm->mixed_seq <= object->seq)
 		return NSPY_TOLD_BY_MISMATCH;
-	for (size_t i = 0; object->kind == NSPY_WAIT_BELOW && i < c->attempt->comm_count; i++) {
+	for (size_t i = 0;
+	     object->kind == NSPY_WAIT_BELOW && !hang->culprits.count && i < c->attempt->comm_count;
+	     i++) {
 		if (c->attempt->comms[i]->mixed_seq)
 			return NSPY_TOLD_BY_MISMATCH;
 	}
-	if (object->kind == NSPY_WAIT_CREATE && (object->untraced || object->blamed.count))
+	if (object->kind == NSPY_WAIT_BELOW && !hang->culprits.count && c->p2p.count)
+		return NSPY_TOLD_BY_P2P;
+	if (c->order.found && hang->culprits.count == 0)
+		return NSPY_TOLD_BY_ORDER;
+	if (object->kind == NSPY_WAIT_CREATE && !object->failed &&
+	    (object->untraced || object->blamed.count))
 		return NSPY_TOLD_BY_MISSING;
 	return NSPY_TOLD_BY_HANG;
 }
@@ -72,7 +79,9 @@ void nspy_add_object(struct nspy_str *s, const struct nspy_case *c,
 		return;
 	default:
 		rec = known_call(object->comm, object->seq);
-		if (rec) {
+		if (object->seq == 0) {
+			nspy_str_add(s, "their last messages");
+		} else if (rec) {
 			nspy_add_call(s, c->model, rec);
 			nspy_str_addf(s, " #%" PRIu64, object->seq);
 		} else {
@@ -216,4 +225,45 @@ const char *nspy_explain_exit(const struct nspy_proc *proc)
 	default:
 		return NULL;
 	}
+}
+
+void nspy_tell_last_error(const struct nspy_case *c, struct nspy_finding *finding,
+			  const struct nspy_proc *proc)
+{
+	const struct nspy_error *last = NULL;
+	const struct nspy_fn *fn;
+
+	for (size_t i = 0; i < proc->error_count; i++) {
+		if (!last || proc->errors[i].first_ns > last->first_ns)
+			last = &proc->errors[i];
+	}
+	if (!last)
+		return;
+	fn = nspy_model_get_fn(c->model, last->fn);
+	nspy_finding_detail(finding, "before that %s gave %s (%d)%s%s", fn->name,
+			    nspy_model_result(c->model, (enum nspy_model_lib)fn->lib, last->code),
+			    last->code, last->text ? ": " : "", last->text ? last->text : "");
+}
+
+void nspy_tell_errors(const struct nspy_case *c, struct nspy_finding *finding)
+{
+	struct nspy_procs hit = {0};
+	struct nspy_str s = {0};
+
+	for (size_t i = 0; i < c->attempt->proc_count; i++) {
+		const struct nspy_proc *proc = c->attempt->procs[i];
+		bool after = false;
+
+		for (size_t e = 0; e < proc->error_count; e++)
+			after |= nspy_error_follows_death(c, proc, &proc->errors[e]) ||
+				 nspy_error_follows_wait(c, proc, &proc->errors[e]);
+		if (after)
+			nspy_procs_add(&hit, proc);
+	}
+	if (hit.count) {
+		nspy_add_procs_short(&s, hit.items, hit.count);
+		nspy_str_add(&s, " then got errors from NCCL");
+		nspy_texts_add(&finding->consequences, nspy_str_take(&s));
+	}
+	free(hit.items);
 }

@@ -145,13 +145,31 @@ static void test_map(void **state)
 	nspy_map_done(&map);
 }
 
+/* Taking keys out leaves all others where they can be found. */
+static void test_map_take(void **state)
+{
+	struct nspy_map map = {0};
+	static int values[5000];
+
+	(void)state;
+	assert_null(nspy_map_take(&map, 1));
+	for (uint64_t i = 0; i < 5000; i++)
+		nspy_map_put(&map, i * 4096, &values[i]);
+	for (uint64_t i = 0; i < 5000; i += 3)
+		assert_ptr_equal(nspy_map_take(&map, i * 4096), &values[i]);
+	assert_null(nspy_map_take(&map, 0));
+	for (uint64_t i = 0; i < 5000; i++)
+		assert_ptr_equal(nspy_map_get(&map, i * 4096), i % 3 ? &values[i] : NULL);
+	assert_int_equal(map.count, 5000 - 1667);
+	nspy_map_done(&map);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one_table),
-		cmocka_unit_test(test_merge),
-		cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_map),
+		cmocka_unit_test(test_one_table), cmocka_unit_test(test_merge),
+		cmocka_unit_test(test_limits),    cmocka_unit_test(test_map),
+		cmocka_unit_test(test_map_take),
 	};
 
 	return cmocka_run_group_tests_name("cells", tests, NULL, NULL);

@@ -139,6 +139,7 @@ int main(int argc, char **argv)
 	char *node, *path, *command;
 	uint8_t *data;
 	size_t bytes;
+	int status;
 	int sink = open("/dev/null", O_WRONLY);
 
 	said = dup(STDERR_FILENO);
@@ -166,5 +167,7 @@ int main(int argc, char **argv)
 	free(node);
 	close(sink);
 	close(said);
-	return system(command) == 0 ? 0 : 1;
+	status = system(command) == 0 ? 0 : 1;
+	free(command);
+	return status;
 }

@@ -275,6 +275,23 @@ static void verb_stuck(struct nspy_tg *tg, const struct nspy_tg_line *line,
 	stay_open(rank, rec);
 }
 
+/* All wait for the device until the last of them has come, and some time longer. */
+static void verb_meet(struct nspy_tg *tg, const struct nspy_tg_line *line,
+		      struct nspy_tg_rank **ranks, size_t count)
+{
+	uint64_t more = nspy_tg_duration(line, nspy_tg_word(line, 2)), latest = 0;
+
+	for (size_t i = 0; i < count; i++)
+		latest = ranks[i]->now_ns > latest ? ranks[i]->now_ns : latest;
+	for (size_t i = 0; i < count; i++) {
+		struct nspy_rec rec = nspy_tg_call(tg, ranks[i], line, "cudaStreamSynchronize");
+
+		rec.arg = 0x7000;
+		nspy_tg_return(ranks[i], &rec,
+			       latest + more > rec.enter ? latest + more - rec.enter : 0);
+	}
+}
+
 /* --- texts --- */
 
 static void put_text(struct nspy_tg_rank *rank, unsigned int topic, uint32_t callno,
@@ -309,6 +326,22 @@ static void verb_call(struct nspy_tg *tg, const struct nspy_tg_line *line,
 	nspy_tg_return(rank, &rec, nspy_tg_duration(line, nspy_tg_word(line, 3)));
 	if (line->count > 5)
 		put_text(rank, NSPY_TEXT_LAST_ERROR, rec.callno, line->words[5]);
+}
+
+/* The creation that the rank is in gives up. */
+static void verb_failed(const struct nspy_tg_line *line, struct nspy_tg_rank *rank)
+{
+	struct nspy_rec rec = rank->open;
+
+	if (!rank->has_open)
+		nspy_tg_bad(line, "rank %d is in no call", rank->rank);
+	rank->has_open = false;
+	rec.flags &= (uint8_t)~NSPY_CALL_OPEN;
+	rec.result = (int16_t)atoi(nspy_tg_word(line, 2));
+	nspy_tg_return(rank, &rec, rank->now_ns - rec.enter);
+	update_comm(rank, rec.comm, NSPY_COMM_FAILED);
+	if (line->count > 3)
+		put_text(rank, NSPY_TEXT_LAST_ERROR, rec.callno, line->words[3]);
 }
 
 static void verb_abort(struct nspy_tg *tg, const struct nspy_tg_line *line,
@@ -439,6 +472,21 @@ static bool call_verb(struct nspy_tg *tg, const struct nspy_tg_line *line,
 		verb_call(tg, line, rank);
 	} else if (strcmp(verb, "abort") == 0) {
 		verb_abort(tg, line, rank);
+	} else if (strcmp(verb, "malloc") == 0) {
+		rec = nspy_tg_call(tg, rank, line, "cudaMalloc");
+		rec.count = strtoull(nspy_tg_word(line, 2), NULL, 10);
+		if (line->count > 3 && strcmp(line->words[3], "refused") == 0)
+			rec.result = 2; /* cudaErrorMemoryAllocation */
+		else
+			rec.arg = 0x7f0000000000u + ((uint64_t)rank->callno << 24);
+		nspy_tg_return(rank, &rec, 0);
+	} else if (strcmp(verb, "failed") == 0) {
+		verb_failed(line, rank);
+	} else if (strcmp(verb, "async") == 0) {
+		rec = nspy_tg_call(tg, rank, line, "ncclCommGetAsyncError");
+		rec.comm = index_of(tg, line, rank, nspy_tg_word(line, 2));
+		rec.arg = strtoull(nspy_tg_word(line, 3), NULL, 10);
+		nspy_tg_return(rank, &rec, 0);
 	} else if (strcmp(verb, "destroy") == 0) {
 		rec = nspy_tg_call(tg, rank, line, "ncclCommDestroy");
 		rec.comm = index_of(tg, line, rank, nspy_tg_word(line, 2));
@@ -472,6 +520,10 @@ void nspy_tg_verb(struct nspy_tg *tg, const struct nspy_tg_line *line, struct ns
 {
 	if (strcmp(nspy_tg_word(line, 1), "init") == 0) {
 		verb_init(tg, line, ranks, count);
+		return;
+	}
+	if (strcmp(nspy_tg_word(line, 1), "meet") == 0) {
+		verb_meet(tg, line, ranks, count);
 		return;
 	}
 	for (size_t i = 0; i < count; i++)

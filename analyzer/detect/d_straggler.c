@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * STRAGGLER_RANK
+ *
+ * Question: is one rank, or one node, late again and again, and what does it cost?
+ * Evidence: arrivals at the ends of rounds, i.e. bursts of operations between which all ranks had
+ * been together. The same rank (or ranks of the same node) comes last in most of them, in the first
+ * and in the second half of the job, by a margin that does not come from a few outliers. For the
+ * margin the traces are read again at up to 256 rounds. Threshold: 20 rounds; last in 60 % of them
+ * (80 % where there are only two to choose from), by 1 ms or more in the median. P1 if the lateness
+ * adds up to 5 % of the time between first and last round, P2 from 2 % on. Known false positives:
+ * rank 0 that really has more to do (logging, saving). A rank whose GPU is slow arrives on time and
+ * is not seen: host times are not GPU times.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "detect.h"
+#include "rounds.h"
+#include "text.h"
+#include "who.h"
+
+#define ROUNDS_MIN     20u
+#define SAMPLE_MAX     256u
+#define LATE_MIN_NS    NSPY_NS_PER_MS
+#define SHARE_MIN      0.60
+#define SHARE_MIN_PAIR 0.80
+#define COST_P1        0.05
+#define COST_P2        0.02
+
+/* A process, or all processes of a node. */
+struct suspect {
+	const struct nspy_proc *proc; /* one of them */
+	bool node;
+	size_t late[2]; /* rounds in which it came last, per half of the job */
+};
+
+static bool belongs(const struct suspect *suspect, const struct nspy_proc *proc)
+{
+	if (!suspect->node)
+		return proc == suspect->proc;
+	return strcmp(nspy_proc_host(proc), nspy_proc_host(suspect->proc)) == 0;
+}
+
+static void count_late(const struct nspy_case *c, const struct nspy_rounds *rounds,
+		       struct suspect *suspect)
+{
+	for (size_t i = 0; i < rounds->count; i++) {
+		if (belongs(suspect, c->model->procs[rounds->items[i].last_proc]))
+			suspect->late[i >= rounds->count / 2]++;
+	}
+}
+
+/* How many there are to choose from: processes or nodes of the communicator. */
+static size_t count_choices(const struct nspy_comm *comm, bool node)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < comm->member_count; i++) {
+		bool seen = false;
+
+		for (size_t k = 0; k < i && !seen; k++) {
+			struct suspect s = {.proc = comm->members[k]->proc, .node = node};
+
+			seen = belongs(&s, comm->members[i]->proc);
+		}
+		count += !seen;
+	}
+	return count;
+}
+
+static bool late_enough(const struct suspect *suspect, const struct nspy_rounds *rounds,
+			size_t choices)
+{
+	double half = (double)rounds->count / 2;
+	double share = choices > 2 ? SHARE_MIN : SHARE_MIN_PAIR;
+
+	return choices > 1 && (double)suspect->late[0] >= share * half &&
+	       (double)suspect->late[1] >= share * half;
+}
+
+static uint32_t most_often_last(const struct nspy_case *c, const struct nspy_rounds *rounds)
+{
+	size_t *counts = nspy_xcalloc(c->model->proc_count, sizeof(*counts));
+	uint32_t most = rounds->items[0].last_proc;
+
+	for (size_t i = 0; i < rounds->count; i++) {
+		uint32_t proc = rounds->items[i].last_proc;
+
+		if (++counts[proc] > counts[most])
+			most = proc;
+	}
+	free(counts);
+	return most;
+}
+
+/* A single rank goes before its node: the narrower answer is the better one. */
+static bool find_suspect(const struct nspy_case *c, const struct nspy_comm *comm,
+			 const struct nspy_rounds *rounds, struct suspect *ret)
+{
+	for (int node = 0; node < 2; node++) {
+		struct suspect suspect = {
+			.proc = c->model->procs[most_often_last(c, rounds)],
+			.node = node,
+		};
+
+		count_late(c, rounds, &suspect);
+		if (late_enough(&suspect, rounds, count_choices(comm, node))) {
+			*ret = suspect;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* --- what it costs --- */
+
+static int compare_ns(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* How long after all others the suspect came, 0 if it did not come last. */
+static uint64_t lateness(const struct nspy_comm *comm, const struct suspect *suspect,
+			 const uint64_t *ns)
+{
+	uint64_t mine = 0, others = 0;
+
+	for (size_t m = 0; m < comm->member_count; m++) {
+		uint64_t *latest = belongs(suspect, comm->members[m]->proc) ? &mine : &others;
+
+		if (ns[m] > *latest)
+			*latest = ns[m];
+	}
+	return mine > others && others ? mine - others : 0;
+}
+
+struct cost {
+	uint64_t median_ns;
+	double share; /* of the time between first and last round */
+	double seconds;
+};
+
+static struct cost work_out_cost(const struct nspy_case *c, const struct nspy_comm *comm,
+				 const struct nspy_rounds *rounds, const struct suspect *suspect)
+{
+	uint64_t span = rounds->items[rounds->count - 1].last_ns - rounds->items[0].first_ns;
+	struct nspy_arrivals arrivals;
+	struct cost cost = {0};
+	uint64_t *late;
+	double sum = 0;
+
+	nspy_rounds_sample(c->model, comm, rounds, SAMPLE_MAX, &arrivals);
+	late = nspy_xcalloc(arrivals.rounds, sizeof(*late));
+	for (size_t i = 0; i < arrivals.rounds; i++) {
+		late[i] = lateness(comm, suspect, arrivals.ns + i * arrivals.members);
+		sum += (double)late[i];
+	}
+	qsort(late, arrivals.rounds, sizeof(*late), compare_ns);
+	cost.median_ns = late[arrivals.rounds / 2];
+	/* A few long pauses are another story: each counts as twice the median at most. */
+	for (size_t i = 0; i < arrivals.rounds; i++) {
+		if (late[i] > 2 * cost.median_ns)
+			sum -= (double)(late[i] - 2 * cost.median_ns);
+	}
+	sum *= (double)rounds->count / (double)arrivals.rounds;
+	cost.seconds = sum / 1e9;
+	cost.share = span ? sum / (double)span : 0;
+	free(late);
+	free(arrivals.ns);
+	return cost;
+}
+
+static bool one_clock(const struct nspy_comm *comm)
+{
+	for (size_t i = 1; i < comm->member_count; i++) {
+		if (comm->members[i]->proc->clock != comm->members[0]->proc->clock)
+			return false;
+	}
+	return true;
+}
+
+/* Who is late waits least. True if the others waited longer by half of what the lateness says. */
+static bool waits_least(const struct nspy_comm *comm, const struct suspect *suspect,
+			const struct cost *cost)
+{
+	double mine = 0, others = 0;
+	size_t my_count = 0, other_count = 0;
+
+	for (size_t i = 0; i < comm->member_count; i++) {
+		const struct nspy_proc *proc = comm->members[i]->proc;
+
+		if (belongs(suspect, proc)) {
+			mine += (double)proc->sync_ns;
+			my_count++;
+		} else {
+			others += (double)proc->sync_ns;
+			other_count++;
+		}
+	}
+	return my_count && other_count &&
+	       others / (double)other_count - mine / (double)my_count >= cost->seconds * 1e9 / 2;
+}
+
+static void add_name(struct nspy_str *s, const struct nspy_case *c, const struct suspect *suspect)
+{
+	struct nspy_procs procs = {0};
+
+	if (!suspect->node) {
+		nspy_add_proc(s, suspect->proc);
+		return;
+	}
+	for (size_t i = 0; i < c->attempt->proc_count; i++) {
+		if (belongs(suspect, c->attempt->procs[i]))
+			nspy_procs_add(&procs, c->attempt->procs[i]);
+	}
+	nspy_str_addf(s, "node %s (", nspy_proc_host(suspect->proc));
+	nspy_add_procs_short(s, procs.items, procs.count);
+	nspy_str_add(s, ")");
+	free(procs.items);
+}
+
+static void report(const struct nspy_case *c, struct nspy_findings *out,
+		   const struct nspy_comm *comm, const struct nspy_rounds *rounds,
+		   const struct suspect *suspect, const struct cost *cost)
+{
+	struct nspy_finding *finding = nspy_findings_add(out, NSPY_FINDING_STRAGGLER_RANK);
+	size_t late = suspect->late[0] + suspect->late[1];
+	struct nspy_str s = {0};
+
+	add_name(&s, c, suspect);
+	nspy_str_addf(&s, " last in %.0f %% of %zu rounds of ",
+		      100.0 * (double)late / (double)rounds->count, rounds->count);
+	nspy_add_comm(&s, comm);
+	nspy_str_add(&s, ", ");
+	nspy_add_duration(&s, cost->median_ns);
+	nspy_str_addf(&s, " late, cost %.1f %% of the time (%.1f s on every rank)",
+		      100 * cost->share, cost->seconds);
+	finding->summary = nspy_str_take(&s);
+	add_name(&s, c, suspect);
+	nspy_str_addf(&s, " is late again and again and costs %.1f %% of the time",
+		      100 * cost->share);
+	finding->cause = nspy_str_take(&s);
+	finding->comm = comm;
+	finding->when_ns = rounds->items[0].first_ns;
+	finding->priority = cost->share >= COST_P1 ? 1 : 2;
+	finding->confidence = nspy_case_confidence(c, comm);
+	for (size_t i = 0; i < c->attempt->proc_count; i++) {
+		if (belongs(suspect, c->attempt->procs[i]))
+			nspy_finding_blame(finding, c->attempt->procs[i]);
+	}
+	nspy_finding_detail(finding, "late on the host: what it does between two operations takes "
+				     "longer; a GPU that is slow would not show this way");
+}
+
+void nspy_detect_straggler(const struct nspy_case *c, struct nspy_findings *out)
+{
+	/* One communicator tells it; the largest one with enough rounds sees all ranks. */
+	const struct nspy_comm *best = NULL;
+	struct nspy_rounds rounds = {0};
+	struct suspect suspect;
+	struct cost cost;
+
+	for (size_t i = 0; i < c->attempt->comm_count; i++) {
+		const struct nspy_comm *comm = c->attempt->comms[i];
+		struct nspy_rounds found;
+
+		nspy_rounds_find(comm, &found);
+		if (found.count >= ROUNDS_MIN &&
+		    (!best || comm->member_count > best->member_count ||
+		     (comm->member_count == best->member_count && found.count > rounds.count))) {
+			free(rounds.items);
+			rounds = found;
+			best = comm;
+		} else {
+			free(found.items);
+		}
+	}
+	if (best && find_suspect(c, best, &rounds, &suspect)) {
+		cost = work_out_cost(c, best, &rounds, &suspect);
+		if (cost.median_ns >= LATE_MIN_NS && cost.share >= COST_P2 &&
+		    (one_clock(best) || cost.median_ns > c->model->clock_error_ns ||
+		     waits_least(best, &suspect, &cost)))
+			report(c, out, best, &rounds, &suspect, &cost);
+	}
+	free(rounds.items);
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "order.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "case.h"
+#include "reread.h"
+
+#define WINDOW    64u /* latest operations of each communicator that are looked at */
+#define COMMS_MAX 64u
+
+/* --- a circle of waits tells it directly --- */
+
+static void from_circle(struct nspy_case *c)
+{
+	const struct nspy_wait_object *a = NULL, *b = NULL;
+	struct nspy_order *order = &c->order;
+
+	for (size_t i = 0; i < c->waits.object_count; i++) {
+		const struct nspy_wait_object *object = c->waits.objects[i];
+
+		if (!object->cyclic || object->kind != NSPY_WAIT_COLL)
+			continue;
+		if (!a || object->waiters.count > a->waiters.count)
+			a = object;
+	}
+	for (size_t i = 0; a && i < c->waits.object_count; i++) {
+		const struct nspy_wait_object *object = c->waits.objects[i];
+
+		if (!object->cyclic || object->kind != NSPY_WAIT_COLL || object->comm == a->comm)
+			continue;
+		if (!b || object->waiters.count < b->waiters.count)
+			b = object;
+	}
+	if (!b)
+		return;
+	order->found = true;
+	order->tie = a->waiters.count == b->waiters.count;
+	order->usual_first = (struct nspy_order_op){a->comm, a->seq};
+	order->odd_first = (struct nspy_order_op){b->comm, b->seq};
+	for (size_t i = 0; i < a->waiters.count; i++)
+		nspy_procs_add(&order->usual, a->waiters.items[i]);
+	for (size_t i = 0; i < b->waiters.count; i++)
+		nspy_procs_add(&order->odd, b->waiters.items[i]);
+}
+
+/* --- else the order in which each rank queued its last operations --- */
+
+struct queued {
+	const struct nspy_comm *comm;
+	uint64_t seq;
+	uint64_t enter_ns;
+	uint32_t thread;
+};
+
+struct queue {
+	const struct nspy_proc *proc;
+	struct queued *items;
+	size_t count, capacity;
+};
+
+struct collect {
+	const struct nspy_model *model;
+	struct queue *queue;
+};
+
+static void visit(void *context, const struct nspy_proc *proc, uint32_t thread,
+		  const struct nspy_rec *rec)
+{
+	struct collect *collect = context;
+	uint16_t id = rec->fn < proc->fn_map_count ? proc->fn_map[rec->fn] : 0;
+	struct queue *queue = collect->queue;
+	const struct nspy_member *member;
+
+	if (nspy_model_get_fn(collect->model, id)->klass != NSPY_CLASS_COLL || !rec->seq ||
+	    (rec->flags & NSPY_CALL_CAPTURED) || rec->comm >= proc->member_count)
+		return;
+	member = proc->members[rec->comm];
+	if (!member || !member->comm || rec->seq + WINDOW <= member->comm->low_seq)
+		return;
+	queue->items =
+		nspy_grow(queue->items, queue->count, &queue->capacity, sizeof(*queue->items));
+	queue->items[queue->count++] = (struct queued){member->comm, rec->seq, rec->enter, thread};
+}
+
+static int compare_queued(const void *a, const void *b)
+{
+	const struct queued *x = a, *y = b;
+
+	return x->enter_ns < y->enter_ns ? -1 : x->enter_ns > y->enter_ns;
+}
+
+/* The next operation of either communicator, from *at on. NULL at the end. */
+static const struct queued *next_of(const struct queue *queue, size_t *at,
+				    const struct nspy_comm *a, const struct nspy_comm *b)
+{
+	while (*at < queue->count) {
+		const struct queued *op = &queue->items[(*at)++];
+
+		if (op->comm == a || op->comm == b)
+			return op;
+	}
+	return NULL;
+}
+
+static bool takes_part(const struct queue *queue, const struct nspy_comm *comm)
+{
+	for (size_t i = 0; i < queue->count; i++) {
+		if (queue->items[i].comm == comm)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Walks the queues of all processes that use both communicators in step. At the first place where
+ * they differ, the sides are known. Calls of several threads have no order that could be wrong.
+ */
+static bool compare_pair(const struct queue *queues, size_t count, const struct nspy_comm *a,
+			 const struct nspy_comm *b, struct nspy_order *order)
+{
+	size_t *at = nspy_xcalloc(count, sizeof(*at));
+	struct nspy_procs with_a = {0}, with_b = {0};
+	struct nspy_order_op op_a = {0}, op_b = {0};
+	uint32_t thread = 0;
+	bool usable = true;
+
+	while (usable && (!with_a.count || !with_b.count)) {
+		with_a.count = with_b.count = 0;
+		for (size_t q = 0; q < count && usable; q++) {
+			const struct queued *op;
+
+			if (!takes_part(&queues[q], a) || !takes_part(&queues[q], b))
+				continue;
+			op = next_of(&queues[q], &at[q], a, b);
+			usable = op && (!thread || op->thread == thread);
+			if (!usable)
+				break;
+			thread = op->thread;
+			nspy_procs_add(op->comm == a ? &with_a : &with_b, queues[q].proc);
+			*(op->comm == a ? &op_a : &op_b) =
+				(struct nspy_order_op){op->comm, op->seq};
+		}
+		usable = usable && with_a.count + with_b.count > 1;
+	}
+	free(at);
+	if (!usable) {
+		free(with_a.items);
+		free(with_b.items);
+		return false;
+	}
+	order->found = true;
+	order->tie = with_a.count == with_b.count;
+	order->usual = with_a.count >= with_b.count ? with_a : with_b;
+	order->odd = with_a.count >= with_b.count ? with_b : with_a;
+	order->usual_first = with_a.count >= with_b.count ? op_a : op_b;
+	order->odd_first = with_a.count >= with_b.count ? op_b : op_a;
+	return true;
+}
+
+static void compare_all(struct nspy_case *c, const struct queue *queues, size_t count)
+{
+	size_t comms = c->attempt->comm_count < COMMS_MAX ? c->attempt->comm_count : COMMS_MAX;
+
+	for (size_t i = 0; i < comms; i++) {
+		for (size_t k = i + 1; k < comms; k++) {
+			if (compare_pair(queues, count, c->attempt->comms[i], c->attempt->comms[k],
+					 &c->order))
+				return;
+		}
+	}
+}
+
+static void from_queues(struct nspy_case *c)
+{
+	struct queue *queues = nspy_xcalloc(c->attempt->proc_count, sizeof(*queues));
+	size_t count = 0;
+
+	for (size_t i = 0; i < c->attempt->proc_count; i++) {
+		const struct nspy_proc *proc = c->attempt->procs[i];
+		struct collect collect = {c->model, &queues[count]};
+
+		if (!c->waits.procs[proc->index].waiting)
+			continue;
+		queues[count].proc = proc;
+		nspy_reread(proc, visit, &collect);
+		if (queues[count].count)
+			qsort(queues[count].items, queues[count].count,
+			      sizeof(*queues[count].items), compare_queued);
+		count++;
+	}
+	compare_all(c, queues, count);
+	for (size_t i = 0; i < count; i++)
+		free(queues[i].items);
+	free(queues);
+}
+
+void nspy_order_find(struct nspy_case *c)
+{
+	const struct nspy_hang *hang = c->waits.hang_count == 1 ? &c->waits.hangs[0] : NULL;
+
+	if (!hang || hang->culprits.count || c->attempt->comm_count < 2)
+		return;
+	if (hang->main->cyclic)
+		from_circle(c);
+	else if (hang->main->kind == NSPY_WAIT_BELOW && !hang->main->untraced)
+		from_queues(c);
+}
+
+void nspy_order_done(struct nspy_order *order)
+{
+	free(order->usual.items);
+	free(order->odd.items);
+	*order = (struct nspy_order){0};
+}
