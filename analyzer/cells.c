@@ -13,9 +13,9 @@ static void reserve(struct nspy_cells *cells, size_t blocks)
 	if (blocks <= cells->block_count)
 		return;
 	more = cells->block_count * 2 > blocks ? cells->block_count * 2 : blocks;
-	cells->blocks = nspy_xrealloc(cells->blocks, more, sizeof(*cells->blocks));
+	cells->blocks = nspy_xrealloc(cells->blocks, more, sizeof(struct nspy_cell *));
 	memset(cells->blocks + cells->block_count, 0,
-	       (more - cells->block_count) * sizeof(*cells->blocks));
+	       (more - cells->block_count) * sizeof(struct nspy_cell *));
 	cells->block_count = more;
 }
 
@@ -26,7 +26,7 @@ struct nspy_cell *nspy_cells_make(struct nspy_cells *cells, uint64_t seq, uint64
 
 	/* The directory counts too: a hostile trace could ask for a huge one per communicator. */
 	if (block >= cells->block_count)
-		bytes += (block + 1 - cells->block_count) * 2 * sizeof(*cells->blocks);
+		bytes += (block + 1 - cells->block_count) * 2 * sizeof(struct nspy_cell *);
 	if (seq > NSPY_CELLS_SEQ_MAX || *budget < bytes) {
 		cells->refused++;
 		return NULL;

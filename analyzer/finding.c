@@ -8,8 +8,17 @@
 #include <strings.h>
 
 const struct nspy_catalog nspy_catalog[NSPY_FINDING_COUNT] = {
-#define NSPY_FINDING(id, priority, title, file, section, owner, restart, action)                   \
-	[NSPY_FINDING_##id] = {#id, priority, title, file, section, owner, restart, action},
+#define NSPY_FINDING(name, p, what, page, n, who, again, todo)                                     \
+	[NSPY_FINDING_##name] = {                                                                  \
+		.id = #name,                                                                       \
+		.priority = (p),                                                                   \
+		.section = (n),                                                                    \
+		.title = (what),                                                                   \
+		.file = (page),                                                                    \
+		.owner = (who),                                                                    \
+		.restart = (again),                                                                \
+		.action = (todo),                                                                  \
+	},
 #include "findings.def"
 #undef NSPY_FINDING
 };

@@ -18,9 +18,9 @@ enum nspy_finding_id {
 struct nspy_catalog {
 	const char *id;
 	int priority;
+	int section;
 	const char *title;
 	const char *file;
-	int section;
 	const char *owner;
 	const char *restart;
 	const char *action;

@@ -83,8 +83,9 @@ static void schema_line(struct nspy_model *model, struct nspy_proc *proc, char *
 	int64_t code;
 	size_t count = 0;
 
-	while (line && count < SCHEMA_FIELDS)
+	do {
 		field[count++] = strsep(&line, "\t");
+	} while (line && count < SCHEMA_FIELDS);
 	if (strcmp(field[0], "fn") == 0) {
 		schema_fn(model, proc, field, count);
 	} else if (strcmp(field[0], "datatype") == 0) {

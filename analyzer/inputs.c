@@ -197,7 +197,7 @@ static int peek_prefix(struct nspy_inputs *inputs, const char *path, uint64_t by
 {
 	uint8_t *prefix = nspy_xmalloc(PEEK_BYTES);
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	struct nspy_reader *reader;
+	struct nspy_reader *reader = NULL;
 	ssize_t got;
 	int rc;
 

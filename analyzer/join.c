@@ -170,13 +170,13 @@ static int64_t any_rank(const struct nspy_proc *proc)
 
 void nspy_join_epochs(struct nspy_model *model)
 {
-	struct nspy_proc **sorted = nspy_xcalloc(model->proc_count, sizeof(*sorted));
+	struct nspy_proc **sorted = nspy_xcalloc(model->proc_count, sizeof(struct nspy_proc *));
 	struct nspy_map seen = {0};
 	uint32_t epoch = 0;
 
 	for (size_t i = 0; i < model->proc_count; i++)
 		sorted[i] = model->procs[i];
-	qsort(sorted, model->proc_count, sizeof(*sorted), compare_starts);
+	qsort(sorted, model->proc_count, sizeof(struct nspy_proc *), compare_starts);
 	for (size_t i = 0; i < model->proc_count; i++) {
 		uint64_t rank = (uint64_t)any_rank(sorted[i]);
 

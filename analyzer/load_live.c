@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Live pages of processes that still run or died a moment ago, and whether they run. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "load.h"
 #include "trace_live.h"
+#include "trace_salvage.h"
 
 #define BOOT_ID_PATH "/proc/sys/kernel/random/boot_id"
 
@@ -28,44 +27,20 @@ bool nspy_proc_is_local(const struct nspy_proc *proc)
 static bool same_pid_namespace(const struct nspy_proc *proc)
 {
 	const char *fact = nspy_proc_fact(proc, "pidns");
-	uint64_t theirs;
-	struct stat st;
+	uint64_t theirs, ours;
 
-	return fact && nspy_parse_u64(fact, &theirs) && stat("/proc/self/ns/pid", &st) == 0 &&
-	       theirs == (uint64_t)st.st_ino;
-}
-
-/* Field 22 of /proc/<pid>/stat; the name in field 2 may hold anything, so count from its end. */
-static bool start_time_of(int64_t pid, uint64_t *ret_ticks, char *ret_state)
-{
-	char *path = nspy_xasprintf("/proc/%lld/stat", (long long)pid);
-	char *text = nspy_read_text(path, 4096);
-	char *at = text ? strrchr(text, ')') : NULL;
-	unsigned long long ticks;
-	char state;
-	bool ok = at && sscanf(at + 1,
-			       " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-			       "%*s %*s %*s %llu",
-			       &state, &ticks) == 2;
-
-	if (ok) {
-		*ret_ticks = ticks;
-		*ret_state = state;
-	}
-	free(text);
-	free(path);
-	return ok;
+	return fact && nspy_parse_u64(fact, &theirs) && nspy_pid_namespace(&ours) == 0 &&
+	       theirs == ours;
 }
 
 bool nspy_proc_alive(const struct nspy_proc *proc)
 {
 	const char *fact = nspy_proc_fact(proc, "starttime");
 	uint64_t theirs, ticks;
-	char state;
 
 	return proc->pid > 0 && nspy_proc_is_local(proc) && same_pid_namespace(proc) && fact &&
-	       nspy_parse_u64(fact, &theirs) && start_time_of(proc->pid, &ticks, &state) &&
-	       ticks == theirs && state != 'Z' && state != 'X';
+	       nspy_parse_u64(fact, &theirs) &&
+	       nspy_process_starttime((uint64_t)proc->pid, &ticks) == 0 && ticks == theirs;
 }
 
 /* The original on this host's shared memory: only if it belongs to whoever owns the trace. */

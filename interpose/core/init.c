@@ -22,7 +22,9 @@
 #include "thread.h"
 #include "writer.h"
 
-#define EXIT_WAIT_MS 200u
+#define EXIT_WAIT_MS   200u
+#define START_WAIT_NS  100000000ull
+#define START_PAUSE_NS 100000ull
 
 struct nspy_core nspy_core;
 static struct nspy_hot zeroes; /* before the first start nothing is valid */
@@ -105,6 +107,23 @@ static bool set_up(void)
 	return true;
 }
 
+/*
+ * Another thread is setting things up, which takes a millisecond or two. Its first call is worth
+ * waiting for, but not for ever: we may hold the loader's lock that the other one needs.
+ */
+static bool wait_for_start(void)
+{
+	const struct timespec pause = {.tv_nsec = START_PAUSE_NS};
+
+	for (uint64_t waited = 0; waited < START_WAIT_NS; waited += START_PAUSE_NS) {
+		if (atomic_load_explicit(&nspy_core.phase, memory_order_acquire) !=
+		    NSPY_PHASE_STARTING)
+			break;
+		(void)syscall(SYS_nanosleep, &pause, NULL);
+	}
+	return atomic_load_explicit(&nspy_core.phase, memory_order_acquire) == NSPY_PHASE_RECORDING;
+}
+
 bool nspy_start(void)
 {
 	uint32_t expected = NSPY_PHASE_IDLE;
@@ -117,8 +136,12 @@ bool nspy_start(void)
 			return true;
 		forget_parent();
 	}
-	if (!atomic_compare_exchange_strong(&nspy_core.phase, &expected, NSPY_PHASE_STARTING))
-		return expected == NSPY_PHASE_RECORDING;
+	if (!atomic_compare_exchange_strong(&nspy_core.phase, &expected, NSPY_PHASE_STARTING)) {
+		ok = expected == NSPY_PHASE_STARTING ? wait_for_start()
+						     : expected == NSPY_PHASE_RECORDING;
+		errno = saved;
+		return ok;
+	}
 	ok = set_up();
 	atomic_store_explicit(&nspy_core.phase, ok ? NSPY_PHASE_RECORDING : NSPY_PHASE_OFF,
 			      memory_order_release);

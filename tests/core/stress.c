@@ -4,11 +4,13 @@
  * and go, several communicators, groups, bursts. Afterwards the trace is read back: every call is
  * there once or counted as lost, in order, with its sequence number.
  *
- * usage: stress THREADS CALLS ROUNDS
+ * usage: stress THREADS CALLS ROUNDS [race]: with "race" the threads' own first calls, all at once,
+ * start the recording, and none of them may be missing.
  */
 #include <dirent.h>
 #include <ftw.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +25,8 @@
 #define COMMS       64u
 
 static int calls_per_thread;
+static bool race;
+static pthread_barrier_t all_ready;
 static void *comms[COMMS];
 
 struct serial {
@@ -45,8 +49,15 @@ static int failures;
 
 static void *worker(void *arg)
 {
-	void *comm = comms[(uintptr_t)arg];
+	struct null_id id;
+	void *comm;
 
+	if (race) {
+		memset(&id, (int)(uintptr_t)arg, sizeof(id));
+		pthread_barrier_wait(&all_ready);
+		ncclCommInitRank(&comms[(uintptr_t)arg], 8, id, 0);
+	}
+	comm = comms[(uintptr_t)arg];
 	for (int i = 0; i < calls_per_thread; i++) {
 		if (i % 10 == 9) {
 			ncclGroupStart();
@@ -64,6 +75,7 @@ static void run_threads(int threads, int rounds)
 {
 	pthread_t ids[64];
 
+	pthread_barrier_init(&all_ready, NULL, (unsigned int)threads);
 	for (int r = 0; r < rounds; r++) {
 		for (int i = 0; i < threads; i++)
 			if (pthread_create(&ids[i], NULL, worker, (void *)(uintptr_t)i) != 0)
@@ -161,7 +173,8 @@ int main(int argc, char **argv)
 	int threads, rounds, made_per_thread;
 	uint64_t made;
 
-	if (argc != 4 || !mkdtemp(dir))
+	race = argc == 5 && strcmp(argv[4], "race") == 0;
+	if ((argc != 4 && !race) || !mkdtemp(dir))
 		return 2;
 	threads = atoi(argv[1]) > 63 ? 63 : atoi(argv[1]);
 	calls_per_thread = atoi(argv[2]);
@@ -169,7 +182,7 @@ int main(int argc, char **argv)
 	setenv("NCCLSPY_DIR", dir, 1);
 	setenv("NCCLSPY_QUIET", "1", 1);
 	null_nccl_mark(); /* the program has the wrappers; this keeps the library behind them */
-	for (int i = 0; i < (int)COMMS; i++) {
+	for (int i = 0; !race && i < (int)COMMS; i++) {
 		struct null_id id;
 
 		memset(&id, i, sizeof(id));
@@ -180,7 +193,10 @@ int main(int argc, char **argv)
 	nspy_stop(0);
 
 	made_per_thread = calls_per_thread + calls_per_thread / 10 * 3;
-	made = COMMS + (uint64_t)threads * (uint64_t)rounds * (uint64_t)made_per_thread;
+	if (race)
+		made_per_thread++;
+	made = (race ? 0 : COMMS) +
+	       (uint64_t)threads * (uint64_t)rounds * (uint64_t)made_per_thread;
 	nftw(dir, check_file, 16, FTW_PHYS);
 	EXPECT(ends == 1, "%llu ends", (unsigned long long)ends);
 	EXPECT(calls_counted == made, "%llu calls counted, %llu made",

@@ -7,9 +7,13 @@ import subprocess
 import time
 
 import harness
+import jobs
 from harness import RUN
 
 PYTHON = os.path.realpath("/proc/self/exe")
+# With sanitizers the launcher is instrumented and the commands here are not: they cannot load the
+# library, and what they notice of the launcher does not depend on it.
+LAUNCH = [RUN, "--quiet"] + (["--lib", "/nonexistent"] if jobs.sanitizer_runtime() else [])
 # Counts the signals it gets; SIGTERM ends it.
 COUNTER = """
 import os, signal, sys
@@ -30,7 +34,7 @@ print("counts", *(counts.get(n, 0) for n in watched), flush=True)
 
 def start_counter(scratch):
     harness.need(RUN)
-    child = scratch.start([RUN, "--quiet", "--", PYTHON, "-c", COUNTER])
+    child = scratch.start([*LAUNCH, "--", PYTHON, "-c", COUNTER])
     word, pid = child.stdout.readline().split()
     assert word == "ready"
     return child, int(pid)
@@ -49,7 +53,7 @@ def final_counts(scratch, child):
 def test_exit_status(scratch):
     harness.need(RUN)
     for status in (0, 1, 7, 255):
-        assert scratch.run([RUN, "--", "sh", "-c", f"exit {status}"]).status == status
+        assert scratch.run([*LAUNCH, "--", "sh", "-c", f"exit {status}"]).status == status
 
 
 def test_own_troubles(scratch):
@@ -65,13 +69,13 @@ def test_script_without_interpreter_line(scratch):
     """As execvp and the shell do, not as execve does."""
     harness.need(RUN)
     script = scratch.file("script", "exit 9\n", 0o755)
-    assert scratch.run([RUN, "--", script]).status == 9
+    assert scratch.run([*LAUNCH, "--", script]).status == 9
 
 
 def test_dies_by_the_signal_of_the_command(scratch):
     harness.need(RUN)
     for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGABRT, signal.SIGPIPE):
-        result = scratch.run([RUN, "--quiet", "--", "sh", "-c", f"ulimit -c 0; kill -{int(number)} $$"])
+        result = scratch.run([*LAUNCH, "--", "sh", "-c", f"ulimit -c 0; kill -{int(number)} $$"])
         assert result.status == -number, result
 
 
@@ -123,7 +127,7 @@ def test_stop_and_continue(scratch):
     harness.need(RUN)
     shell = ("import os, subprocess, sys;"
              "sys.exit(subprocess.Popen(sys.argv[1:], preexec_fn=os.setpgrp).wait())")
-    child = scratch.start([PYTHON, "-c", shell, RUN, "--quiet", "--", "sleep", "1000"])
+    child = scratch.start([PYTHON, "-c", shell, *LAUNCH, "--", "sleep", "1000"])
     pid = harness.wait_for(lambda: named(child.pid, "sleep"), "the command")
     launcher = named(child.pid, "ncclspy-run")
     os.kill(launcher, signal.SIGTSTP)
@@ -141,7 +145,7 @@ def test_stop_and_continue(scratch):
 def test_stop_without_job_control(scratch):
     """Nobody would wake the launcher: it stays awake for the command's end."""
     harness.need(RUN)
-    child = scratch.start([RUN, "--quiet", "--", "sleep", "1000"])
+    child = scratch.start([*LAUNCH, "--", "sleep", "1000"])
     pid = harness.wait_for(lambda: named(child.pid, "sleep"), "the command")
     os.kill(pid, signal.SIGSTOP)
     harness.wait_for(lambda: state(pid) == "T", "the command stopped")
@@ -181,7 +185,7 @@ def test_inherited_dispositions(scratch):
             "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2]);"
             "os.execv(sys.argv[1], sys.argv[1:])")
     plain = scratch.run([PYTHON, "-c", wrap, PYTHON, "-c", show]).ok()
-    ours = scratch.run([PYTHON, "-c", wrap, RUN, "--quiet", "--", PYTHON, "-c", show]).ok()
+    ours = scratch.run([PYTHON, "-c", wrap, *LAUNCH, "--", PYTHON, "-c", show]).ok()
     assert plain.out == ours.out, (plain.out, ours.out)
 
 
@@ -190,14 +194,14 @@ def test_descriptors_and_arguments(scratch):
     show = "import os, sys; print(sorted(os.listdir('/proc/self/fd'), key=int), sys.argv[1:])"
     arguments = ["a b", "", "--output", "--"]
     plain = scratch.run([PYTHON, "-c", show] + arguments).ok()
-    ours = scratch.run([RUN, "--quiet", "--", PYTHON, "-c", show] + arguments).ok()
+    ours = scratch.run([*LAUNCH, "--", PYTHON, "-c", show] + arguments).ok()
     assert plain.out == ours.out, (plain.out, ours.out)
 
 
 def test_no_pipe_kept_open(scratch):
     """The reader of the command's output sees its end although the launcher still works."""
     harness.need(RUN)
-    child = scratch.start([RUN, "--quiet", "--", "sh", "-c", "exec >&- 2>&-; exec sleep 1000"],
+    child = scratch.start([*LAUNCH, "--", "sh", "-c", "exec >&- 2>&-; exec sleep 1000"],
                           stderr=subprocess.DEVNULL)
     harness.wait_for(lambda: named(child.pid, "sleep"), "the command")
     targets = {}
@@ -228,16 +232,16 @@ def test_as_pid_1(scratch):
                "            stat(p).rpartition(')')[2].split()[0] == 'Z']\n"
                "while zombies() and time.monotonic() < end:\n    time.sleep(0.02)\n"
                "sys.exit(3 if not zombies() and os.getppid() == 1 else 4)\n")
-    result = scratch.run(unshare + [RUN, "--quiet", "--", PYTHON, "-c", orphans])
+    result = scratch.run(unshare + [*LAUNCH, "--", PYTHON, "-c", orphans])
     assert result.status == 3, result
-    result = scratch.run(unshare + [RUN, "--quiet", "--", "sh", "-c", "kill -TERM $$"])
+    result = scratch.run(unshare + [*LAUNCH, "--", "sh", "-c", "kill -TERM $$"])
     assert result.status == 128 + signal.SIGTERM, result
 
 
 def test_core_limit_and_files_untouched(scratch):
     """The launcher leaves nothing behind for a command that never calls NCCL."""
     harness.need(RUN)
-    scratch.run([RUN, "-o", scratch.traces, "--", "true"]).ok()
+    scratch.run([*LAUNCH, "-o", scratch.traces, "--", "true"]).ok()
     assert not os.path.exists(scratch.traces)
     assert os.listdir(scratch.path) == []
     assert stat.S_ISDIR(os.stat(scratch.path).st_mode)
