@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api_ids.h"
@@ -57,8 +58,8 @@ void nspy_note_failure(const struct nspy_rec *rec)
 	found = last_error ? last_error(NULL) : NULL;
 	if (found && found[0]) {
 		atomic_fetch_add_explicit(&noted, 1, memory_order_relaxed);
-		text[0] = '\0';
-		strncat(text, found, sizeof(text) - 1); /* it may change under us: copy first */
+		/* It may change under us: copy first. */
+		(void)snprintf(text, sizeof(text), "%s", found);
 		nspy_append_text(NSPY_TEXT_LAST_ERROR, text, rec->callno, rec->comm);
 	}
 	errno = saved;

@@ -42,6 +42,7 @@ void nspy_say(enum nspy_say_tag tag, const char *format, ...)
 	}
 	line->tag = tag;
 	va_start(args, format);
+	/* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start is above */
 	(void)vsnprintf(line->text, sizeof(line->text), format, args);
 	va_end(args);
 	atomic_store_explicit(&line->state, LINE_READY, memory_order_release);

@@ -36,6 +36,7 @@ void nspy_sibling_save(void)
 	salvage->any_job = false;
 	salvage->job_hash = nspy_hash(nspy_core.id.job, strlen(nspy_core.id.job), 0);
 	salvage->mode = nspy_core.group_readable ? 0640 : 0600;
+	salvage->own_run_id = nspy_core.id.run_id;
 	salvage->report = NULL;
 	(void)nspy_salvage_run(salvage);
 }

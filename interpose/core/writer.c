@@ -108,6 +108,8 @@ static void finish(struct schedule *s)
 
 	(void)snprintf(status, sizeof(status), "%d", nspy_core.head->exit_code);
 	nspy_facts_add("exit_code", status);
+	if (!s->next_sibling) /* too short a life for a single tick */
+		nspy_sibling_save();
 	nspy_clock_anchor(nspy_core.head);
 	flush(s, nspy_monotonic_ns(), true);
 	nspy_state_say_end();

@@ -340,6 +340,13 @@ static bool wanted(const struct nspy_salvage *salvage, const char *name,
 	       (salvage->any_job || ret_parsed->job_hash == salvage->job_hash);
 }
 
+/* A recording of the caller's process from before an exec. */
+static bool is_own_past(const struct nspy_salvage *salvage)
+{
+	return salvage->own_run_id && salvage->facts.pid == (uint32_t)getpid() &&
+	       salvage->facts.run_id != salvage->own_run_id;
+}
+
 /* One opened file. The name counts for nothing here: what it says inside must agree with it. */
 static void visit_file(struct nspy_salvage *salvage, int dir, const char *name, int fd,
 		       const struct nspy_live_name *parsed)
@@ -361,7 +368,7 @@ static void visit_file(struct nspy_salvage *salvage, int dir, const char *name, 
 		return;
 	if (salvage->trace_root && !below(salvage->facts.base, salvage->trace_root))
 		return;
-	if (owner_alive(&salvage->facts)) {
+	if (owner_alive(&salvage->facts) && !is_own_past(salvage)) {
 		salvage->alive++;
 		return;
 	}

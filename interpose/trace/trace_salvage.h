@@ -62,6 +62,11 @@ struct nspy_salvage {
 	uint64_t job_hash;
 	mode_t mode; /* of the copies: 0600 or 0640 */
 	/*
+	 * Run id of the caller's own recording, 0 = it has none. Other recordings of its process
+	 * ended with an exec, although the process lives.
+	 */
+	uint64_t own_run_id;
+	/*
 	 * Called for each file whose process is gone, whether or not it could be saved (error is 0
 	 * or negative). May be NULL.
 	 */

@@ -258,6 +258,24 @@ static void living_process_is_left_alone(void **state)
 	assert_true(there(TARGET) && count_in("shm") == 0);
 }
 
+/* A program that execs keeps pid and start time: its earlier recording is over all the same. */
+static void recording_before_an_exec_is_saved(void **state)
+{
+	struct made made = {.pid = getpid()};
+
+	(void)state;
+	assert_int_equal(nspy_process_starttime((uint64_t)getpid(), &made.starttime), 0);
+	make_live(&made);
+	(void)scope();
+	salvage.own_run_id = RUN_ID; /* the one that goes on */
+	assert_int_equal(nspy_salvage_run(&salvage), 0);
+	expect(1, 0, 0);
+	salvage.own_run_id = RUN_ID + 1;
+	assert_int_equal(nspy_salvage_run(&salvage), 0);
+	expect(0, 1, 0);
+	assert_true(there(TARGET) && count_in("shm") == 0);
+}
+
 static void others_are_left_alone(void **state)
 {
 	struct made made = {.pid = dead_pid()};
@@ -476,6 +494,7 @@ int main(void)
 		TEST(processes_are_told_apart),
 		TEST(dead_process_is_saved),
 		TEST(living_process_is_left_alone),
+		TEST(recording_before_an_exec_is_saved),
 		TEST(others_are_left_alone),
 		TEST(path_cannot_climb_out),
 		TEST(failure_keeps_the_source),
