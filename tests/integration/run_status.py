@@ -172,7 +172,8 @@ def test_killed_launcher_takes_the_command_along(scratch):
     child, pid = start_counter(scratch)
     os.kill(child.pid, signal.SIGKILL)
     harness.wait_for(lambda: harness.is_zombie(pid), "the command to end")
-    assert not [p for p in harness.session_members(child.pid) if not harness.is_zombie(p)]
+    harness.wait_for(lambda: all(harness.is_zombie(p) for p in
+                                 harness.session_members(child.pid)), "everybody to end")
 
 
 def test_inherited_dispositions(scratch):
@@ -204,12 +205,8 @@ def test_no_pipe_kept_open(scratch):
     child = scratch.start([*LAUNCH, "--", "sh", "-c", "exec >&- 2>&-; exec sleep 1000"],
                           stderr=subprocess.DEVNULL)
     harness.wait_for(lambda: named(child.pid, "sleep"), "the command")
-    targets = {}
-    for pid in harness.session_members(child.pid):
-        with open(f"/proc/{pid}/comm", encoding="utf-8") as f:
-            name = f.read().strip()
-        targets[name] = len(os.listdir(f"/proc/{pid}/fd"))
-    assert targets.get("ncclspy-signals") == 1, targets
+    witness = harness.wait_for(lambda: named(child.pid, "ncclspy-signals"), "the witness")
+    harness.wait_for(lambda: len(os.listdir(f"/proc/{witness}/fd")) == 1, "the witness to let go")
     os.kill(child.pid, signal.SIGTERM)
     scratch.finish(child)
 

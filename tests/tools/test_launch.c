@@ -172,21 +172,25 @@ static void programs_are_told_apart(void **state)
 {
 	static const char script[] = "#!/bin/sh\nexit 0\n";
 	static const char with_env[] = "#!/usr/bin/env -S FOO=1 sh -e\nexit 0\n";
+	enum nspy_program_kind shell;
 	struct nspy_program program;
 	char loop[PATH_MAX];
 
 	(void)state;
 	assert_int_equal(nspy_inspect("no-such-program-anywhere", &program), -ENOENT);
-	assert_int_equal(nspy_inspect("sh", &program), 0);
+	assert_int_equal(nspy_inspect("/proc/self/exe", &program), 0);
 	assert_int_equal(program.kind, NSPY_PROGRAM_DYNAMIC);
 	assert_string_equal(program.path, program.interpreter);
+	/* Under an emulator the shell is of another architecture than this test. */
+	assert_int_equal(nspy_inspect("sh", &program), 0);
+	shell = program.kind;
 	make_file("script", script, sizeof(script) - 1, 0700);
 	assert_int_equal(nspy_inspect(path_of("script"), &program), 0);
-	assert_int_equal(program.kind, NSPY_PROGRAM_DYNAMIC);
+	assert_int_equal(program.kind, shell);
 	assert_string_equal(program.interpreter, "/bin/sh");
 	make_file("env", with_env, sizeof(with_env) - 1, 0700);
 	assert_int_equal(nspy_inspect(path_of("env"), &program), 0);
-	assert_int_equal(program.kind, NSPY_PROGRAM_DYNAMIC);
+	assert_int_equal(program.kind, shell);
 	assert_string_equal(strrchr(program.interpreter, '/'), "/sh");
 	make_file("text", "hello, world, hello\n", 20, 0700);
 	assert_int_equal(nspy_inspect(path_of("text"), &program), 0);

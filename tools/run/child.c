@@ -168,13 +168,11 @@ static void pass_on(const struct nspy_child *child, struct nspy_witness *witness
 		(void)kill(child->pid, info->si_signo);
 }
 
-static void await_end(struct nspy_child *child, const sigset_t *signals)
+static void await_end(struct nspy_child *child, const sigset_t *signals,
+		      struct nspy_witness *witness)
 {
-	struct nspy_witness witness;
-	bool ended;
+	bool ended = collect(child);
 
-	(void)nspy_witness_start(&witness, signals);
-	ended = collect(child);
 	while (!ended) {
 		siginfo_t info;
 		int signal = sigwaitinfo(signals, &info);
@@ -182,25 +180,29 @@ static void await_end(struct nspy_child *child, const sigset_t *signals)
 		if (signal == SIGCHLD)
 			ended = collect(child);
 		else if (signal > 0)
-			pass_on(child, &witness, &info);
+			pass_on(child, witness, &info);
 	}
-	nspy_witness_stop(&witness);
 }
 
 int nspy_run_child(char *const *command, struct nspy_child *ret)
 {
 	struct nspy_child child = {0};
+	struct nspy_witness witness;
 	struct inherited before;
 	sigset_t signals;
 	int rc = take_over_signals(&before, &signals);
 
-	if (rc == 0)
-		rc = start(command, &before, &child);
 	if (rc < 0)
 		return rc;
-	await_end(&child, &signals);
-	*ret = child;
-	return 0;
+	/* First, so that it has seen whatever the command has seen. */
+	(void)nspy_witness_start(&witness, &signals);
+	rc = start(command, &before, &child);
+	if (rc == 0) {
+		await_end(&child, &signals, &witness);
+		*ret = child;
+	}
+	nspy_witness_stop(&witness);
+	return rc;
 }
 
 _Noreturn void nspy_end_like(int status)
