@@ -248,7 +248,8 @@ static bool has_pending(uint32_t serial)
 	for (uint32_t i = 0; i < nspy_page_total(); i++) {
 		const struct nspy_page *page = nspy_page_at(i);
 
-		if (state_of(page) != NSPY_PAGE_FREE && page->serial == serial && pending_of(page))
+		/* A page just taken says whose it is only once something is committed to it. */
+		if (state_of(page) != NSPY_PAGE_FREE && pending_of(page) && page->serial == serial)
 			return true;
 	}
 	return false;

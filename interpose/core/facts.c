@@ -3,6 +3,7 @@
 
 #include "facts.h"
 
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,11 +23,11 @@ static size_t used;
 static _Atomic uint32_t additions;
 static uint32_t written_additions;
 
-static void put_number(const char *key, unsigned long long value)
+static void put_number(const char *key, uint64_t value)
 {
 	char text[32];
 
-	(void)snprintf(text, sizeof(text), "%llu", value);
+	(void)snprintf(text, sizeof(text), "%" PRIu64, value);
 	(void)nspy_ident_put(payload, sizeof(payload), &used, key, text);
 }
 
@@ -41,8 +42,7 @@ void nspy_facts_start(void)
 	(void)nspy_ident_put(payload, sizeof(payload), &used, "clock.source",
 			     sources[nspy_hot->clock_source]);
 	put_number("start.mono_ns", piece->base_ns);
-	put_number("start.real_ns",
-		   (unsigned long long)((int64_t)piece->base_ns + piece->mono_to_real_ns));
+	put_number("start.real_ns", piece->base_ns + (uint64_t)piece->mono_to_real_ns);
 	nspy_versions_facts(payload, sizeof(payload), &used);
 	written_additions = additions;
 	nspy_live_publish_ident(payload, used);

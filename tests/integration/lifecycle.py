@@ -78,6 +78,8 @@ def test_forked_worker_stays_silent(scratch):
 
 def test_forked_child_that_calls(scratch):
     """It records under its own name; the parent's calls stay the parent's."""
+    if "tsan" in jobs.sanitizer_runtime():
+        raise harness.Skip("ThreadSanitizer allows no new thread in a forked child")
     jobs.run_caller(scratch, "init", "100", "fork:version:50", "100", "_fork:version:60",
                     "100").ok()
     expect_counts(scratch, 300)
