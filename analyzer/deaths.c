@@ -12,6 +12,7 @@
  * for it. The launcher's note gives the moment of death; else only the last sign of life is known,
  * which comes about once a second.
  */
+#define REMOTE_ERROR       6 /* ncclRemoteError */
 #define TOGETHER_EXACT_NS  (NSPY_NS_PER_S / 2)
 #define TOGETHER_NS        (3 * NSPY_NS_PER_S / 2)
 #define CLOCK_SLACK_MAX_NS NSPY_NS_PER_S
@@ -145,14 +146,31 @@ static bool whole_job_killed(const struct nspy_deaths *deaths, const struct nspy
 	return true;
 }
 
+/*
+ * All it was told is that a peer had gone (ncclRemoteError): it ended because of that one, however
+ * quickly it did.
+ */
+static bool only_lost_a_peer(const struct nspy_case *c, const struct nspy_proc *proc)
+{
+	for (size_t i = 0; i < proc->error_count; i++) {
+		const struct nspy_fn *fn = nspy_model_get_fn(c->model, proc->errors[i].fn);
+
+		if (fn->lib != NSPY_MODEL_NCCL || proc->errors[i].code != REMOTE_ERROR)
+			return false;
+	}
+	return proc->error_count > 0;
+}
+
 static void choose_first(struct nspy_case *c, size_t first)
 {
 	struct nspy_deaths *deaths = &c->deaths;
 	bool together = deaths->outlived == 0 || whole_job_killed(deaths, c->attempt, first);
-	size_t crashes = 0;
+	size_t crashes = 0, causes = 0;
 
-	for (size_t i = 0; i < first; i++)
+	for (size_t i = 0; i < first; i++) {
 		crashes += deaths->items[i].crash;
+		causes += !only_lost_a_peer(c, deaths->items[i].proc);
+	}
 	/* Who crashed while others were killed began it, whatever the clock says. */
 	if (together && (crashes == 0 || crashes == first)) {
 		deaths->together = deaths->count > 1;
@@ -163,6 +181,8 @@ static void choose_first(struct nspy_case *c, size_t first)
 		const struct nspy_death *death = &deaths->items[i];
 
 		if (crashes && !death->crash)
+			continue;
+		if (causes && only_lost_a_peer(c, death->proc))
 			continue;
 		if (waited_in_vain(c, death->proc) || (together && was_late_before(c, death)))
 			continue;

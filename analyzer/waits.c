@@ -242,6 +242,47 @@ static bool other_side(const struct nspy_comm *comm, int32_t me, int32_t peer, b
 	return true;
 }
 
+/* Messages that `from` has sent to `to` and `to` has received from `from`. */
+static uint64_t sent(const struct nspy_member *from, int32_t to)
+{
+	return to >= 0 && (size_t)to < from->peer_count && from->peers[to]
+		       ? from->peers[to]->send.last
+		       : 0;
+}
+
+static uint64_t received(const struct nspy_member *to, int32_t from)
+{
+	return from >= 0 && (size_t)from < to->peer_count && to->peers[from]
+		       ? to->peers[from]->recv.last
+		       : 0;
+}
+
+/*
+ * The first message ever between these two, while a partner of old waits for one the same way: it
+ * went (or was awaited) past that partner. Then the partner's wait tells, and this one would blame
+ * a rank that was never meant.
+ */
+static bool misdirected(const struct nspy_member *member, const struct nspy_way *way,
+			uint64_t other_last, int32_t peer, bool my_send)
+{
+	const struct nspy_comm *comm = member->comm;
+	int32_t me = member->rec.rank;
+
+	if (other_last || way->last != 1)
+		return false;
+	for (int32_t rank = 0; rank < comm->nranks; rank++) {
+		const struct nspy_member *old =
+			rank == peer ? NULL : nspy_member_by_rank(comm, rank);
+
+		if (!old || rank == me)
+			continue;
+		if (my_send ? sent(member, rank) && received(old, me) > sent(member, rank)
+			    : received(member, rank) && sent(old, me) > received(member, rank))
+			return true;
+	}
+	return false;
+}
+
 static bool wait_p2p_way(struct nspy_waits *waits, const struct nspy_member *member, int32_t peer,
 			 const struct nspy_way *way, bool my_send)
 {
@@ -251,7 +292,8 @@ static bool wait_p2p_way(struct nspy_waits *waits, const struct nspy_member *mem
 	uint64_t last;
 	bool new;
 
-	if (!other_side(comm, member->rec.rank, peer, my_send, &other, &last) || way->last <= last)
+	if (!other_side(comm, member->rec.rank, peer, my_send, &other, &last) ||
+	    way->last <= last || misdirected(member, way, last, peer, my_send))
 		return false;
 	object = wait_on(waits,
 			 &(struct nspy_wait_object){

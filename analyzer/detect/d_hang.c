@@ -222,7 +222,9 @@ static bool out_of_rhythm(const struct nspy_case *c, const struct nspy_hang *han
 		const struct nspy_proc *proc = hang->direct.items[i];
 		const struct nspy_proc_wait *wait = &c->waits.procs[proc->index];
 
-		if (wait->until_ns - wait->since_ns > RHYTHM_FACTOR * proc->longest_sync_ns)
+		/* Whoever aborts has judged it himself; the call then comes back like any other. */
+		if (wait->aborted ||
+		    wait->until_ns - wait->since_ns > RHYTHM_FACTOR * proc->longest_sync_ns)
 			return true;
 	}
 	return false;
