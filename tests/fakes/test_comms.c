@@ -106,6 +106,25 @@ static void test_many(void **state)
 	assert_int_equal(world_run(4, 1, run_many, NULL), 0);
 }
 
+/* The first operation of a communicator makes its links: they may come in at any instant of it. */
+static int run_first_links(struct world *world)
+{
+	ncclComm_t child;
+
+	for (int i = 0; i < 100; i++) {
+		NCCL(ncclCommSplit(world->comm, 0, world->rank, &child, NULL));
+		CHECK(sum_of(world, child, 1) == world->size);
+		NCCL(ncclCommDestroy(child));
+	}
+	return 0;
+}
+
+static void test_first_links(void **state)
+{
+	(void)state;
+	assert_int_equal(world_run(4, 1, run_first_links, NULL), 0);
+}
+
 static int run_shrink(struct world *world)
 {
 	int exclude[] = {1, 3};
@@ -427,7 +446,7 @@ int main(void)
 		cmocka_unit_test(test_nonblocking), cmocka_unit_test(test_abort_frees_hang),
 		cmocka_unit_test(test_abort_init),  cmocka_unit_test(test_remote_death),
 		cmocka_unit_test(test_init_all),    cmocka_unit_test(test_scalable),
-		cmocka_unit_test(test_windows),
+		cmocka_unit_test(test_windows),     cmocka_unit_test(test_first_links),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

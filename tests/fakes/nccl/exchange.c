@@ -30,6 +30,7 @@ struct exchange {
 	int result;
 	struct fake_arrival arrival;
 	bool has_arrival;
+	bool link_missing; /* of an open transfer, when it was last looked at */
 };
 
 int fake_team_rank(const struct fake_team *team, int member)
@@ -245,8 +246,10 @@ static bool progress(struct exchange *exchange, int index)
 	if (xfer->done || xfer->starved || waits_for_earlier(exchange, xfer))
 		return false;
 	link = find_link(exchange, xfer);
-	if (!link)
+	if (!link) {
+		exchange->link_missing |= !xfer->starved;
 		return xfer->starved;
+	}
 	while (result == MOVED && !xfer->done && !xfer->starved)
 		result = xfer->send ? step_send(exchange, xfer, link) : step_recv(xfer, link);
 	if (result == BROKEN && !xfer->done)
@@ -256,18 +259,6 @@ static bool progress(struct exchange *exchange, int index)
 	fd->fd = xfer->done || xfer->starved ? -1 : link->fd;
 	fd->events = xfer->send ? POLLOUT : POLLIN;
 	return xfer->done || xfer->starved;
-}
-
-static bool waits_for_link(const struct exchange *exchange)
-{
-	for (int i = 0; i < exchange->count; i++) {
-		const struct fake_xfer *xfer = &exchange->xfers[i];
-
-		if (!xfer->send && !xfer->done && !xfer->starved &&
-		    !fake_link_in(exchange->team->comm, exchange->team->kind, xfer->peer))
-			return true;
-	}
-	return false;
 }
 
 static int wait_for_more(struct exchange *exchange)
@@ -297,11 +288,12 @@ static int run(struct exchange *exchange)
 	while (exchange->result == 0 && exchange->open > 0) {
 		bool moved = false;
 
+		exchange->link_missing = false;
 		for (int i = 0; i < exchange->count; i++)
 			moved |= progress(exchange, i);
 		if (exchange->open == 0 || moved || exchange->result)
 			continue;
-		if (!exchange->has_arrival && waits_for_link(exchange)) {
+		if (!exchange->has_arrival && exchange->link_missing) {
 			/* once more, or a link that has just come would be overlooked */
 			fake_arrival_add(exchange->team->comm, &exchange->arrival);
 			exchange->has_arrival = true;
