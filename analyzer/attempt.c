@@ -25,6 +25,10 @@ static void unite(const struct nspy_model *model, uint32_t *parent)
 {
 	for (uint32_t i = 0; i < model->proc_count; i++)
 		parent[i] = i;
+	for (uint32_t i = 0; i < model->proc_count; i++) {
+		if (model->procs[i]->whole)
+			parent[i] = model->procs[i]->whole->index;
+	}
 	for (size_t c = 0; c < model->comm_count; c++) {
 		const struct nspy_comm *comm = model->comms[c];
 
@@ -201,7 +205,8 @@ static void finish_attempt(struct nspy_model *model, struct nspy_attempt *attemp
 		if (attempt->procs[i]->world > attempt->world_size)
 			attempt->world_size = attempt->procs[i]->world;
 	}
-	if (attempt->world_size < 0 && attempt->world && attempt->world->nranks > 0)
+	/* Launchers count processes, which may hold several ranks each. */
+	if (attempt->world && attempt->world->nranks > attempt->world_size)
 		attempt->world_size = attempt->world->nranks;
 	for (size_t c = 0; c < model->comm_count; c++) {
 		struct nspy_comm *comm = model->comms[c];
@@ -237,8 +242,10 @@ void nspy_join_attempts(struct nspy_model *model)
 	size_t count = 0;
 
 	unite(model, parent);
-	for (uint32_t i = 0; i < model->proc_count; i++)
-		add_proc(&groups[find_root(parent, i)], model->procs[i]);
+	for (uint32_t i = 0; i < model->proc_count; i++) {
+		if (!model->procs[i]->part_count)
+			add_proc(&groups[find_root(parent, i)], model->procs[i]);
+	}
 	find_worlds(model, parent, groups);
 	for (size_t i = 0; i < model->proc_count; i++) {
 		if (groups[i].proc_count == 0)

@@ -64,7 +64,7 @@ static void merge_cell(struct nspy_cell *into, const struct nspy_cell *from)
 	apart = nspy_saturate32(late->last_ns - early->last_ns);
 	into->first_ns = a.first_ns < b.first_ns ? a.first_ns : b.first_ns;
 	into->last_ns = late->last_ns;
-	into->last_proc = late->last_proc;
+	into->last_member = late->last_member;
 	into->gap_ns = late->gap_ns < apart ? late->gap_ns : apart;
 	into->arrived = (nspy_cell_count(&a) + nspy_cell_count(&b)) |
 			((a.arrived | b.arrived) & NSPY_CELL_MIXED);

@@ -25,7 +25,7 @@ struct nspy_cell {
 	uint32_t gap_ns; /* latest minus second latest entry, saturated */
 	uint32_t signature;
 	uint32_t arrived;   /* entries seen, NSPY_CELL_MIXED on top */
-	uint32_t last_proc; /* process that entered latest */
+	uint32_t last_member; /* id of the member that entered latest */
 };
 _Static_assert(sizeof(struct nspy_cell) == 32, "two cells a cache line");
 
@@ -53,12 +53,12 @@ static inline uint32_t nspy_saturate32(uint64_t ns)
 	return ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns;
 }
 
-/* One process enters the operation. */
+/* One member enters the operation. */
 static inline void nspy_cell_arrive(struct nspy_cell *cell, uint64_t ns, uint32_t signature,
-				    uint32_t proc)
+				    uint32_t member)
 {
 	if (cell->arrived == 0) {
-		*cell = (struct nspy_cell){ns, ns, UINT32_MAX, signature, 1, proc};
+		*cell = (struct nspy_cell){ns, ns, UINT32_MAX, signature, 1, member};
 		return;
 	}
 	if (cell->signature != signature)
@@ -67,7 +67,7 @@ static inline void nspy_cell_arrive(struct nspy_cell *cell, uint64_t ns, uint32_
 	if (ns > cell->last_ns) {
 		cell->gap_ns = nspy_saturate32(ns - cell->last_ns);
 		cell->last_ns = ns;
-		cell->last_proc = proc;
+		cell->last_member = member;
 		return;
 	}
 	if (cell->last_ns - ns < cell->gap_ns)

@@ -134,7 +134,7 @@ static struct nspy_cells *loader_cells(struct nspy_loader *loader, uint64_t key)
 	return cells;
 }
 
-void nspy_ingest_comm(struct nspy_loader *loader, struct nspy_proc *proc,
+void nspy_ingest_comm(struct nspy_loader *loader, struct nspy_proc *proc, uint32_t serial,
 		      const struct nspy_comm_rec *rec)
 {
 	struct nspy_member *member = nspy_proc_member(proc, rec->comm);
@@ -151,6 +151,10 @@ void nspy_ingest_comm(struct nspy_loader *loader, struct nspy_proc *proc,
 	if ((rec->flags & NSPY_COMM_FAILED) && !member->failed_ns)
 		member->failed_ns = when;
 	member->rec = *rec;
+	if (!member->known)
+		member->id = (uint32_t)atomic_fetch_add(&loader->model->member_ids, 1);
+	if (!member->maker)
+		member->maker = serial;
 	member->known = true;
 	if (rec->key == 0)
 		return;
@@ -164,7 +168,7 @@ void nspy_ingest_state(struct nspy_loader *loader, struct nspy_proc *proc,
 		       const struct nspy_state *state)
 {
 	for (size_t i = 0; i < state->comm_count; i++)
-		nspy_ingest_comm(loader, proc, &loader->comms[i]);
+		nspy_ingest_comm(loader, proc, 0, &loader->comms[i]);
 	for (int i = 0; i < NSPY_LOSS_COUNT; i++)
 		proc->loss[i] = state->loss[i];
 	if (state->calls > proc->calls)

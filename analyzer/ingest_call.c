@@ -69,7 +69,7 @@ static void ingest_coll(struct nspy_loader *loader, struct nspy_proc *proc, uint
 	}
 	cell = nspy_cells_at(member->cells, rec->seq, &loader->budget);
 	if (cell)
-		nspy_cell_arrive(cell, enter, nspy_signature(fn->canon, rec), proc->index);
+		nspy_cell_arrive(cell, enter, nspy_signature(fn->canon, rec), member->id);
 }
 
 static void ingest_p2p(struct nspy_proc *proc, uint32_t serial, const struct nspy_rec *rec,
@@ -110,7 +110,8 @@ static void ingest_p2p(struct nspy_proc *proc, uint32_t serial, const struct nsp
 
 #define CUDA_OUT_OF_MEMORY 2
 
-static void memory_refused(struct nspy_proc *proc, const struct nspy_rec *rec, uint16_t fn)
+static void memory_refused(struct nspy_proc *proc, uint32_t serial, const struct nspy_rec *rec,
+			   uint16_t fn)
 {
 	struct nspy_memory *memory = &proc->memory;
 
@@ -119,18 +120,20 @@ static void memory_refused(struct nspy_proc *proc, const struct nspy_rec *rec, u
 		return;
 	memory->refused_ns = rec->leave + (uint64_t)proc->clock_offset;
 	memory->refused_bytes = rec->count;
+	memory->refused_thread = serial;
 	memory->refused_fn = fn;
 	memory->nested = rec->flags & NSPY_CALL_NESTED;
 	memory->live_then = memory->live_bytes;
 	memory->pieces_then = memory->pieces.count;
 }
 
-static void ingest_alloc(struct nspy_proc *proc, const struct nspy_rec *rec, uint16_t fn)
+static void ingest_alloc(struct nspy_proc *proc, uint32_t serial, const struct nspy_rec *rec,
+			 uint16_t fn)
 {
 	struct nspy_memory *memory = &proc->memory;
 
 	if (rec->result == CUDA_OUT_OF_MEMORY)
-		memory_refused(proc, rec, fn);
+		memory_refused(proc, serial, rec, fn);
 	if (rec->result || !rec->arg || !rec->count ||
 	    memory->pieces.count >= NSPY_MEMORY_PIECES_MAX)
 		return;
@@ -218,6 +221,21 @@ static bool harmless(const struct nspy_fn *fn, int code)
 	       fn->lib == NSPY_MODEL_OTHER;
 }
 
+static void note_abort(struct nspy_proc *proc, uint32_t serial, const struct nspy_rec *rec)
+{
+	struct nspy_thread *thread = nspy_proc_thread(proc, serial);
+	uint64_t when = rec->enter + (uint64_t)proc->clock_offset;
+
+	if (!proc->abort_ns) {
+		proc->abort_ns = when;
+		proc->abort_comm = rec->comm;
+	}
+	if (thread && !thread->abort_ns) {
+		thread->abort_ns = when;
+		thread->abort_comm = rec->comm;
+	}
+}
+
 static void ingest_unusual(struct nspy_proc *proc, uint32_t serial, const struct nspy_fn *fn,
 			   const struct nspy_rec *rec, uint16_t id)
 {
@@ -231,10 +249,8 @@ static void ingest_unusual(struct nspy_proc *proc, uint32_t serial, const struct
 			proc->cuda_errors++;
 		ingest_error(proc, serial, rec, id, (int16_t)code);
 	}
-	if (fn->klass == NSPY_CLASS_COMM_ABORT && !proc->abort_ns) {
-		proc->abort_ns = rec->enter + (uint64_t)proc->clock_offset;
-		proc->abort_comm = rec->comm;
-	}
+	if (fn->klass == NSPY_CLASS_COMM_ABORT)
+		note_abort(proc, serial, rec);
 }
 
 static inline void ingest_call(struct nspy_loader *loader, struct nspy_proc *proc, uint32_t serial,
@@ -256,7 +272,7 @@ static inline void ingest_call(struct nspy_loader *loader, struct nspy_proc *pro
 		proc->sync_ns += took;
 		break;
 	case NSPY_CLASS_MEM_ALLOC:
-		ingest_alloc(proc, rec, id);
+		ingest_alloc(proc, serial, rec, id);
 		break;
 	case NSPY_CLASS_MEM_FREE:
 		ingest_free(proc, rec);
@@ -388,7 +404,7 @@ size_t nspy_ingest_records(struct nspy_loader *loader, struct nspy_proc *proc, u
 		if (__builtin_expect(rec->call.kind == NSPY_REC_CALL, 1))
 			ingest_call(loader, proc, serial, &rec->call);
 		else if (rec->call.kind == NSPY_REC_COMM)
-			nspy_ingest_comm(loader, proc, &rec->comm);
+			nspy_ingest_comm(loader, proc, serial, &rec->comm);
 		else if (rec->call.kind == NSPY_REC_TEXT)
 			ingest_text(proc, thread, &rec->text);
 	}
@@ -411,6 +427,6 @@ void nspy_ingest_open_call(struct nspy_loader *loader, struct nspy_proc *proc,
 		ingest_coll(loader, proc, call->thread_serial, fn, rec);
 	else if (fn->klass == NSPY_CLASS_SEND || fn->klass == NSPY_CLASS_RECV)
 		ingest_p2p(proc, call->thread_serial, rec, fn->klass == NSPY_CLASS_SEND);
-	else if (fn->klass == NSPY_CLASS_COMM_ABORT && !proc->abort_ns)
-		proc->abort_ns = rec->enter + (uint64_t)proc->clock_offset;
+	else if (fn->klass == NSPY_CLASS_COMM_ABORT)
+		note_abort(proc, call->thread_serial, rec);
 }

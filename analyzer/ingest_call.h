@@ -5,7 +5,7 @@
 
 #include "ingest.h"
 
-void nspy_ingest_comm(struct nspy_loader *loader, struct nspy_proc *proc,
+void nspy_ingest_comm(struct nspy_loader *loader, struct nspy_proc *proc, uint32_t serial,
 		      const struct nspy_comm_rec *rec);
 
 /* A call that was still open at the end: counts as entered. */

@@ -108,14 +108,16 @@ static void settle_comm(struct nspy_comm *comm)
 
 void nspy_join_members(struct nspy_model *model)
 {
+	model->members = nspy_xcalloc(model->member_ids, sizeof(struct nspy_member *));
 	for (size_t p = 0; p < model->proc_count; p++) {
 		struct nspy_proc *proc = model->procs[p];
 
-		for (size_t m = 0; m < proc->member_count; m++) {
+		for (size_t m = 0; !proc->whole && m < proc->member_count; m++) {
 			struct nspy_member *member = proc->members[m];
 
 			if (!member || !member->known || !member->rec.key)
 				continue;
+			model->members[member->id] = member;
 			member->cells = NULL; /* the loader's table is gone */
 			add_member(comm_of_key(model, member->cells_key), member);
 		}
@@ -134,7 +136,8 @@ bool nspy_join_has_twins(const struct nspy_model *model)
 			const struct nspy_member *a = comm->members[i - 1];
 			const struct nspy_member *b = comm->members[i];
 
-			if (a->rec.rank >= 0 && a->rec.rank == b->rec.rank && a->proc != b->proc)
+			if (a->rec.rank >= 0 && a->rec.rank == b->rec.rank &&
+			    nspy_proc_whole(a->proc) != nspy_proc_whole(b->proc))
 				return true;
 		}
 	}
@@ -205,6 +208,9 @@ void nspy_join_reset(struct nspy_model *model)
 		free(model->attempts[i].procs);
 		free(model->attempts[i].comms);
 	}
+	free(model->members);
+	model->members = NULL;
+	atomic_store(&model->member_ids, 0);
 	free(model->attempts);
 	model->attempts = NULL;
 	model->attempt_count = 0;

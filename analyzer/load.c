@@ -10,6 +10,7 @@
 
 #include "clocks.h"
 #include "join.h"
+#include "parts.h"
 #include "term.h"
 
 #define THREADS_MAX 8u
@@ -91,12 +92,14 @@ static void load_all(struct nspy_model *model, const struct nspy_load_options *o
 	}
 	if (options->progress)
 		nspy_progress_end();
+	nspy_parts_make(model);
 	nspy_join_members(model);
 }
 
 static void load_again(struct nspy_model *model, const struct nspy_load_options *options)
 {
 	nspy_join_reset(model);
+	nspy_parts_drop(model);
 	for (size_t i = 0; i < model->proc_count; i++)
 		nspy_proc_reset(model->procs[i]);
 	load_all(model, options);
@@ -110,6 +113,7 @@ void nspy_load(struct nspy_model *model, const struct nspy_load_options *options
 	 * communicator keys repeat (NCCL_COMM_ID). Read again with the starts told apart.
 	 */
 	if (nspy_join_has_twins(model)) {
+		nspy_parts_drop(model);
 		nspy_join_epochs(model);
 		model->by_epoch = true;
 		load_again(model, options);

@@ -22,6 +22,9 @@ void nspy_load(struct nspy_model *model, const struct nspy_load_options *options
 /* Reads the files of one process. context: the loader's thread. */
 void nspy_load_proc(struct nspy_loader *loader, struct nspy_proc *proc, uint64_t now_real_ns);
 
+/* Gives a call as it stands in the trace the model's function id and aligned times. */
+void nspy_place_call(const struct nspy_proc *proc, struct nspy_placed_call *call);
+
 /*
  * The live pages of a process, wherever they are: a salvaged copy among its files or, on this
  * host, the original that IDENT key live.path names. -ENOENT if there is none to be trusted.

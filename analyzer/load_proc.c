@@ -258,7 +258,7 @@ static void keep_waits(struct nspy_loader *loader, struct nspy_proc *proc)
 	}
 }
 
-static void translate(struct nspy_proc *proc, struct nspy_placed_call *call)
+void nspy_place_call(const struct nspy_proc *proc, struct nspy_placed_call *call)
 {
 	call->rec.fn = call->rec.fn < proc->fn_map_count ? proc->fn_map[call->rec.fn] : 0;
 	call->rec.enter += (uint64_t)proc->clock_offset;
@@ -278,10 +278,10 @@ static void keep_latest(struct nspy_proc *proc)
 		}
 	}
 	if (proc->busy.thread)
-		translate(proc, &proc->busy);
+		nspy_place_call(proc, &proc->busy);
 	for (size_t i = 0; i < proc->member_count; i++) {
 		if (proc->members[i] && proc->members[i]->last.thread)
-			translate(proc, &proc->members[i]->last);
+			nspy_place_call(proc, &proc->members[i]->last);
 	}
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "parts.h"
 #include "text.h"
 
 struct nspy_model *nspy_model_new(const char *job)
@@ -117,6 +118,7 @@ void nspy_model_free(struct nspy_model *model)
 {
 	if (!model)
 		return;
+	nspy_parts_drop(model);
 	for (size_t i = 0; i < model->proc_count; i++)
 		proc_free(model->procs[i]);
 	free(model->procs);
@@ -127,6 +129,7 @@ void nspy_model_free(struct nspy_model *model)
 	}
 	free(model->comms);
 	nspy_map_done(&model->comm_by_key);
+	free(model->members);
 	for (size_t i = 0; i < model->attempt_count; i++) {
 		free(model->attempts[i].procs);
 		free(model->attempts[i].comms);
@@ -147,6 +150,7 @@ void nspy_model_free(struct nspy_model *model)
 
 const char *nspy_proc_fact(const struct nspy_proc *proc, const char *key)
 {
+	proc = nspy_proc_whole(proc);
 	for (size_t i = 0; i < proc->fact_count; i++) {
 		if (strcmp(proc->facts[i].key, key) == 0)
 			return proc->facts[i].value;

@@ -13,6 +13,7 @@
 #define NSPY_MODEL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -69,6 +70,8 @@ struct nspy_thread {
 	struct nspy_rec last; /* latest call that was not made inside another one */
 	bool has_busy;
 	struct nspy_rec busy; /* latest such call that does something (no query, no poll) */
+	uint64_t abort_ns;    /* its first abort call, 0 = none */
+	uint32_t abort_comm;
 	struct nspy_str text; /* text record under construction */
 };
 
@@ -93,6 +96,7 @@ struct nspy_memory {
 	uint64_t refused_bytes; /* size of the first one */
 	uint64_t live_then;     /* held when it was refused */
 	size_t pieces_then;
+	uint32_t refused_thread;
 	uint16_t refused_fn;
 	bool nested;    /* asked for by NCCL itself */
 	bool recovered; /* as much was obtained later */
@@ -123,6 +127,8 @@ struct nspy_member {
 	struct nspy_comm *comm;   /* NULL until linked, or if the communicator has no key */
 	struct nspy_comm_rec rec; /* as last written, times of the trace */
 	bool known;               /* rec is filled in */
+	uint32_t id;              /* among all of the model, once known */
+	uint32_t maker;           /* thread that created it, 0 = not seen */
 	uint64_t started_ns;      /* 0 = not seen */
 	uint64_t ready_ns;
 	uint64_t gone_ns;
@@ -192,6 +198,8 @@ struct nspy_exit {
 struct nspy_proc {
 	uint32_t index;
 	uint64_t run_id;
+	const struct nspy_proc *whole; /* the process that this is a part of (parts.h), or NULL */
+	size_t part_count;             /* judged through that many parts */
 	struct nspy_attempt *attempt;
 	struct nspy_input_file *files;
 	size_t file_count, file_capacity;
@@ -281,7 +289,9 @@ struct nspy_model {
 	struct nspy_comm **comms;
 	size_t comm_count, comm_capacity;
 	struct nspy_map comm_by_key;
-	struct nspy_attempt *attempts; /* in order of time */
+	atomic_uint_fast32_t member_ids; /* given so far */
+	struct nspy_member **members;    /* by id, after joining */
+	struct nspy_attempt *attempts;   /* in order of time */
 	size_t attempt_count;
 	bool by_epoch;           /* communicator keys are told apart by epoch */
 	size_t clock_count;      /* hosts with a clock of their own */
@@ -296,6 +306,11 @@ void nspy_model_free(struct nspy_model *model);
 struct nspy_proc *nspy_model_add_proc(struct nspy_model *model, uint64_t run_id);
 /* Forgets all that was loaded into a process, keeping its files and identity. */
 void nspy_proc_reset(struct nspy_proc *proc);
+
+static inline const struct nspy_proc *nspy_proc_whole(const struct nspy_proc *proc)
+{
+	return proc->whole ? proc->whole : proc;
+}
 
 /* The value of a fact, or NULL. */
 const char *nspy_proc_fact(const struct nspy_proc *proc, const char *key);

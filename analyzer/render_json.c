@@ -47,17 +47,28 @@ static void add_fact(cJSON *object, const char *name, const struct nspy_proc *pr
 static cJSON *culprit(const struct nspy_proc *proc)
 {
 	cJSON *object = cJSON_CreateObject();
+	size_t count;
+	int64_t *ranks = nspy_proc_ranks(proc, &count);
 
-	if (proc->rank >= 0)
-		cJSON_AddNumberToObject(object, "rank", (double)proc->rank);
+	if (count)
+		cJSON_AddNumberToObject(object, "rank", (double)ranks[0]);
 	else
 		cJSON_AddNullToObject(object, "rank");
+	if (count > 1) {
+		cJSON *all = cJSON_AddArrayToObject(object, "ranks");
+
+		for (size_t i = 0; i < count; i++)
+			cJSON_AddItemToArray(all, cJSON_CreateNumber((double)ranks[i]));
+	}
+	free(ranks);
 	cJSON_AddStringToObject(object, "node", nspy_proc_host(proc));
 	cJSON_AddNumberToObject(object, "pid", (double)proc->pid);
 	add_fact(object, "pod", proc, "pod");
 	add_fact(object, "instance", proc, "instance.id");
-	add_fact(object, "gpu", proc, "gpu.index");
-	add_fact(object, "gpu_pci", proc, "gpu.pci");
+	if (!proc->whole && count < 2) { /* else they are those of the process's first rank */
+		add_fact(object, "gpu", proc, "gpu.index");
+		add_fact(object, "gpu_pci", proc, "gpu.pci");
+	}
 	return object;
 }
 
@@ -104,7 +115,9 @@ static cJSON *totals_json(const struct nspy_report *report)
 	struct nspy_totals t;
 
 	nspy_report_totals(report, &t);
-	add_u64(object, "ranks", report->attempt->proc_count);
+	add_u64(object, "ranks",
+		nspy_count_ranks((const struct nspy_proc *const *)report->attempt->procs,
+				 report->attempt->proc_count));
 	cJSON_AddNumberToObject(object, "world_size", (double)report->attempt->world_size);
 	add_u64(object, "nodes", t.hosts);
 	add_u64(object, "operations", t.ops);

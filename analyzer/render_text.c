@@ -57,16 +57,19 @@ static void print_head(const struct nspy_report *report, FILE *out)
 	const struct nspy_attempt *attempt = report->attempt;
 	struct nspy_str s = {0};
 	struct nspy_totals t;
+	size_t ranks;
 
 	nspy_report_totals(report, &t);
 	nspy_str_addf(&s, "job %s  ", report->model->job);
 	if (report->model->attempt_count > 1)
 		nspy_str_addf(&s, "attempt %u of %zu  ", attempt->number,
 			      report->model->attempt_count);
-	nspy_str_addf(&s, "%zu ", attempt->proc_count);
-	if (attempt->world_size > 0 && (size_t)attempt->world_size != attempt->proc_count)
+	ranks = nspy_count_ranks((const struct nspy_proc *const *)attempt->procs,
+				 attempt->proc_count);
+	nspy_str_addf(&s, "%zu ", ranks);
+	if (attempt->world_size > 0 && (size_t)attempt->world_size != ranks)
 		nspy_str_addf(&s, "of %" PRId64 " ", attempt->world_size);
-	nspy_str_addf(&s, "rank%s on %zu node%s  ", attempt->proc_count == 1 ? "" : "s", t.hosts,
+	nspy_str_addf(&s, "rank%s on %zu node%s  ", ranks == 1 ? "" : "s", t.hosts,
 		      t.hosts == 1 ? "" : "s");
 	nspy_add_duration(&s, attempt->end_ns - attempt->start_ns);
 	nspy_str_add(&s, "  ");

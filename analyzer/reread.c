@@ -61,6 +61,7 @@ void nspy_reread(const struct nspy_proc *proc, nspy_visit_fn *visit, void *conte
 {
 	union nspy_any_rec *records = nspy_xcalloc(NSPY_CHUNK_RECORDS_MAX, sizeof(*records));
 
+	proc = nspy_proc_whole(proc);
 	for (size_t i = 0; i < proc->file_count; i++) {
 		if (proc->files[i].kind == NSPY_FILE_SEGMENT)
 			reread_segment(proc, proc->files[i].path, records, visit, context);
@@ -119,9 +120,9 @@ struct nspy_op_row *nspy_reread_ops(const struct nspy_model *model, const struct
 		for (size_t k = 0; k < count; k++)
 			rows[m * count + k].member = comm->members[m];
 		/* One process may be several members. */
-		if (comm->members[m]->proc != previous)
+		if (nspy_proc_whole(comm->members[m]->proc) != previous)
 			nspy_reread(comm->members[m]->proc, visit_op, &ops);
-		previous = comm->members[m]->proc;
+		previous = nspy_proc_whole(comm->members[m]->proc);
 	}
 	return rows;
 }

@@ -13,7 +13,7 @@ static void add_round(struct nspy_rounds *rounds, uint64_t seq, const struct nsp
 		.seq = seq,
 		.first_ns = cell->first_ns,
 		.last_ns = cell->last_ns,
-		.last_proc = cell->last_proc,
+		.last_member = cell->last_member,
 	};
 }
 

@@ -14,7 +14,7 @@
 struct nspy_round {
 	uint64_t seq; /* last operation of the burst, and its arrivals */
 	uint64_t first_ns, last_ns;
-	uint32_t last_proc;
+	uint32_t last_member; /* id */
 };
 
 struct nspy_rounds {

@@ -9,12 +9,55 @@
 
 #include "text.h"
 
+int64_t *nspy_proc_ranks(const struct nspy_proc *proc, size_t *ret_count)
+{
+	const struct nspy_comm *world = proc->attempt ? proc->attempt->world : NULL;
+	int64_t *ranks = nspy_xcalloc(proc->member_count + 1, sizeof(*ranks));
+	size_t count = 0;
+
+	for (size_t m = 0; m < proc->member_count; m++) {
+		const struct nspy_member *member = proc->members[m];
+
+		if (member && world && member->comm == world && member->rec.rank >= 0)
+			ranks[count++] = member->rec.rank;
+	}
+	if (count < 2) { /* then the launcher knows best */
+		count = proc->rank >= 0;
+		ranks[0] = proc->rank;
+	}
+	*ret_count = nspy_sort_unique(ranks, count);
+	return ranks;
+}
+
+size_t nspy_count_ranks(const struct nspy_proc *const *procs, size_t count)
+{
+	size_t sum = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		size_t own;
+
+		free(nspy_proc_ranks(procs[i], &own));
+		sum += own ? own : 1;
+	}
+	return sum;
+}
+
+static void add_ranks(struct nspy_str *s, const int64_t *ranks, size_t count)
+{
+	nspy_str_add(s, count > 1 ? "ranks " : "rank ");
+	nspy_add_ranges(s, ranks, count);
+}
+
 void nspy_add_proc_short(struct nspy_str *s, const struct nspy_proc *proc)
 {
-	if (proc->rank >= 0)
-		nspy_str_addf(s, "rank %" PRId64, proc->rank);
+	size_t count;
+	int64_t *ranks = nspy_proc_ranks(proc, &count);
+
+	if (count)
+		add_ranks(s, ranks, count);
 	else
 		nspy_str_addf(s, "pid %" PRId64 " on %s", proc->pid, nspy_proc_host(proc));
+	free(ranks);
 }
 
 static void add_fact(struct nspy_str *s, const struct nspy_proc *proc, const char *key,
@@ -28,8 +71,10 @@ static void add_fact(struct nspy_str *s, const struct nspy_proc *proc, const cha
 
 void nspy_add_proc(struct nspy_str *s, const struct nspy_proc *proc)
 {
-	const char *gpu = nspy_proc_fact(proc, "gpu.index");
-	const char *local = nspy_proc_fact(proc, "local_rank");
+	/* Of a process with several ranks these are the first one's. */
+	bool several = proc->whole || nspy_count_ranks(&proc, 1) > 1;
+	const char *gpu = several ? NULL : nspy_proc_fact(proc, "gpu.index");
+	const char *local = several ? NULL : nspy_proc_fact(proc, "local_rank");
 
 	nspy_add_proc_short(s, proc);
 	nspy_str_addf(s, " (node %s", nspy_proc_host(proc));
@@ -48,18 +93,22 @@ void nspy_add_proc(struct nspy_str *s, const struct nspy_proc *proc)
 
 void nspy_add_procs_short(struct nspy_str *s, const struct nspy_proc *const *procs, size_t count)
 {
-	int64_t *ranks = nspy_xcalloc(count, sizeof(*ranks));
-	size_t known = 0;
+	int64_t *ranks = NULL;
+	size_t known = 0, capacity = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		if (procs[i]->rank >= 0)
-			ranks[known++] = procs[i]->rank;
+		size_t own;
+		int64_t *of_proc = nspy_proc_ranks(procs[i], &own);
+
+		for (size_t r = 0; r < own; r++) {
+			ranks = nspy_grow(ranks, known, &capacity, sizeof(*ranks));
+			ranks[known++] = of_proc[r];
+		}
+		free(of_proc);
 	}
 	known = nspy_sort_unique(ranks, known);
-	if (known) {
-		nspy_str_add(s, known > 1 ? "ranks " : "rank ");
-		nspy_add_ranges(s, ranks, known);
-	}
+	if (known)
+		add_ranks(s, ranks, known);
 	for (size_t i = 0, named = 0; i < count && named < 8; i++) {
 		if (procs[i]->rank >= 0)
 			continue;

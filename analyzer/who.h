@@ -7,6 +7,10 @@
 
 /* "rank 168 (node ip-10-0-3-7, i-0f3a, gpu 0 0000:53:00.0)", with whatever is known. */
 void nspy_add_proc(struct nspy_str *s, const struct nspy_proc *proc);
+/* The ranks that a process holds, ascending; caller frees. */
+int64_t *nspy_proc_ranks(const struct nspy_proc *proc, size_t *ret_count);
+/* Ranks that processes hold together; one whose rank is not known counts as one. */
+size_t nspy_count_ranks(const struct nspy_proc *const *procs, size_t count);
 /* "rank 168" or "pid 4711 on ip-10-0-3-7". */
 void nspy_add_proc_short(struct nspy_str *s, const struct nspy_proc *proc);
 /* One process in full; several as "ranks 0-3,7 (nodes a[1-2])". */

@@ -118,11 +118,12 @@ static void tell_culprits(struct nspy_finding *finding, const struct nspy_case *
 			  const struct nspy_hang *hang)
 {
 	const struct nspy_proc *proc = hang->culprits.items[0];
+	size_t waiting = nspy_count_ranks(hang->direct.items, hang->direct.count) +
+			 nspy_count_ranks(hang->indirect.items, hang->indirect.count);
 	struct nspy_str s = {0}, cause = {0};
 
 	add_omission(&s, c, hang);
-	nspy_str_addf(&s, "; %zu rank%s waited up to ", hang->direct.count + hang->indirect.count,
-		      hang->direct.count + hang->indirect.count == 1 ? "" : "s");
+	nspy_str_addf(&s, "; %zu rank%s waited up to ", waiting, waiting == 1 ? "" : "s");
 	nspy_add_duration(&s, hang->until_ns - hang->since_ns);
 	if (hang->culprits.count == 1) {
 		nspy_str_add(&s, "; it is ");
@@ -147,7 +148,7 @@ static void tell_odd_one(struct nspy_finding *finding, const struct nspy_case *c
 	nspy_add_duration(&s, hang->until_ns - hang->since_ns);
 	nspy_str_addf(&s,
 		      "; %zu other ranks never did: it made a call too many, or they left early",
-		      hang->culprits.count);
+		      nspy_count_ranks(hang->culprits.items, hang->culprits.count));
 	finding->summary = nspy_str_take(&s);
 	nspy_add_procs(&s, hang->direct.items, hang->direct.count);
 	nspy_str_add(&s, " alone called ");

@@ -71,7 +71,7 @@ static void report_hang(const struct nspy_case *c, struct nspy_findings *out,
 	int64_t *unseen = nspy_xcalloc(object->untraced + 1, sizeof(*unseen));
 	struct nspy_finding *finding = nspy_findings_add(out, NSPY_FINDING_RANKS_MISSING);
 	struct nspy_str s = {0}, cause = {0};
-	size_t count = 0;
+	size_t count = 0, came;
 
 	if (comm->origin != NSPY_COMM_SPLIT && comm->nranks > 0)
 		count = ranks_unseen(comm, &object->blamed, unseen, object->untraced);
@@ -81,8 +81,8 @@ static void report_hang(const struct nspy_case *c, struct nspy_findings *out,
 	nspy_str_add(&cause, s.text);
 	nspy_str_add(&s, " never reached ");
 	nspy_add_object(&s, c, object);
-	nspy_str_addf(&s, "; %zu rank%s came and waited up to ", hang->direct.count,
-		      hang->direct.count == 1 ? "" : "s");
+	came = nspy_count_ranks(hang->direct.items, hang->direct.count);
+	nspy_str_addf(&s, "; %zu rank%s came and waited up to ", came, came == 1 ? "" : "s");
 	nspy_add_duration(&s, hang->until_ns - hang->since_ns);
 	nspy_str_add(&cause, " did not join the creation of ");
 	nspy_add_comm(&cause, comm);

@@ -78,7 +78,7 @@ static void add_pause(const struct nspy_case *c, struct pauses *pauses,
 		.seq = seq,
 		.ns = cell->gap_ns == GAP_SATURATED ? exact_gap(c, comm, seq) : cell->gap_ns,
 		.when_ns = cell->last_ns,
-		.proc = c->model->procs[cell->last_proc],
+		.proc = c->model->members[cell->last_member]->proc,
 	};
 	uint64_t limit = 2 * c->options.hang_ended_ns;
 

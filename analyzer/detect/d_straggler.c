@@ -43,11 +43,16 @@ static bool belongs(const struct suspect *suspect, const struct nspy_proc *proc)
 	return strcmp(nspy_proc_host(proc), nspy_proc_host(suspect->proc)) == 0;
 }
 
+static const struct nspy_proc *last_of(const struct nspy_case *c, const struct nspy_round *round)
+{
+	return c->model->members[round->last_member]->proc;
+}
+
 static void count_late(const struct nspy_case *c, const struct nspy_rounds *rounds,
 		       struct suspect *suspect)
 {
 	for (size_t i = 0; i < rounds->count; i++) {
-		if (belongs(suspect, c->model->procs[rounds->items[i].last_proc]))
+		if (belongs(suspect, last_of(c, &rounds->items[i])))
 			suspect->late[i >= rounds->count / 2]++;
 	}
 }
@@ -80,16 +85,18 @@ static bool late_enough(const struct suspect *suspect, const struct nspy_rounds 
 	       (double)suspect->late[1] >= share * half;
 }
 
-static uint32_t most_often_last(const struct nspy_case *c, const struct nspy_rounds *rounds)
+static const struct nspy_proc *most_often_last(const struct nspy_case *c,
+					       const struct nspy_rounds *rounds)
 {
 	size_t *counts = nspy_xcalloc(c->model->proc_count, sizeof(*counts));
-	uint32_t most = rounds->items[0].last_proc;
+	const struct nspy_proc *most = NULL;
 
 	for (size_t i = 0; i < rounds->count; i++) {
-		uint32_t proc = rounds->items[i].last_proc;
+		const struct nspy_proc *last = last_of(c, &rounds->items[i]);
 
-		if (++counts[proc] > counts[most])
-			most = proc;
+		counts[last->index]++;
+		if (!most || counts[last->index] > counts[most->index])
+			most = last;
 	}
 	free(counts);
 	return most;
@@ -101,7 +108,7 @@ static bool find_suspect(const struct nspy_case *c, const struct nspy_comm *comm
 {
 	for (int node = 0; node < 2; node++) {
 		struct suspect suspect = {
-			.proc = c->model->procs[most_often_last(c, rounds)],
+			.proc = most_often_last(c, rounds),
 			.node = node,
 		};
 

@@ -43,7 +43,7 @@ class Outcome:
 
 def matches(finding, words):
     """'ID Pn RANKS' against a finding; extra words must be in its summary."""
-    ranks = [c["rank"] for c in finding["culprits"]]
+    ranks = [rank for c in finding["culprits"] for rank in c.get("ranks", [c["rank"]])]
     return (finding["id"] == words[0] and finding["priority"] == words[1]
             and sorted(ranks) == parse_ranks(words[2])
             and all(w in finding["summary"] for w in words[3:]))

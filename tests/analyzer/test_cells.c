@@ -72,7 +72,7 @@ static void check_cell(const struct nspy_cells *cells, uint64_t seq)
 	assert_int_equal(cell->last_ns, last);
 	assert_int_equal(cell->gap_ns, last - second);
 	if (last != second)
-		assert_int_equal(cell->last_proc, last_rank);
+		assert_int_equal(cell->last_member, last_rank);
 }
 
 static void check_all(const struct nspy_cells *cells)

@@ -136,6 +136,14 @@ static void add_rank(struct nspy_tg *tg, int rank, const char *node, uint64_t st
 	tg->ranks[tg->rank_count++] = r;
 }
 
+static void cmd_share(struct nspy_tg *tg, const struct nspy_tg_line *line)
+{
+	tg->share = atoi(nspy_tg_word(line, 1));
+	tg->one_thread = line->count > 2 && strcmp(line->words[2], "one-thread") == 0;
+	if (tg->share < 2 || tg->size % tg->share || (line->count > 2 && !tg->one_thread))
+		nspy_tg_bad(line, "share K [one-thread], K a divisor of the number of ranks");
+}
+
 static void cmd_ranks(struct nspy_tg *tg, const struct nspy_tg_line *line)
 {
 	int per_node;
@@ -307,6 +315,8 @@ static bool run_global(struct nspy_tg *tg, const struct nspy_tg_line *line)
 		tg->jitter_ns = nspy_tg_duration(line, nspy_tg_word(line, 1));
 	else if (strcmp(verb, "fixed-ids") == 0)
 		tg->fixed_ids = true;
+	else if (strcmp(verb, "share") == 0)
+		cmd_share(tg, line);
 	else if (strcmp(verb, "skew") == 0) {
 		if (tg->skew_count == 16)
 			nspy_tg_bad(line, "too many skews");
@@ -401,12 +411,34 @@ void nspy_tg_free(struct nspy_tg *tg)
 	free(tg);
 }
 
+/* Indexes of communicators are those of the process. */
+static void move_comms(struct nspy_tg_rank *rank, uint32_t by)
+{
+	for (size_t i = 0; i < rank->count; i++) {
+		union nspy_any_rec *rec = &rank->records[i];
+
+		if (rec->call.kind == NSPY_REC_CALL && rec->call.comm != NSPY_COMM_INDEX_NONE)
+			rec->call.comm += by;
+		else if (rec->call.kind == NSPY_REC_COMM)
+			rec->comm.comm += by;
+	}
+	for (size_t i = 0; i < rank->comm_count; i++)
+		rank->comms[i].comm += by;
+	if (rank->open.comm != NSPY_COMM_INDEX_NONE)
+		rank->open.comm += by;
+}
+
 void nspy_tg_write(struct nspy_tg *tg, const char *directory)
 {
+	size_t share = tg->share ? (size_t)tg->share : 1;
+
 	for (size_t i = 0; i < tg->rank_count; i++) {
 		if (!tg->ranks[i]->exit_ns)
 			tg->ranks[i]->exit_ns = tg->ranks[i]->now_ns;
+		move_comms(tg->ranks[i], (uint32_t)(i % share) * 1000u);
+	}
+	for (size_t i = 0; i < tg->rank_count; i += share) {
 		if (!tg->ranks[i]->silent)
-			nspy_tg_write_rank(tg, tg->ranks[i], directory);
+			nspy_tg_write_process(tg, &tg->ranks[i], share, directory);
 	}
 }

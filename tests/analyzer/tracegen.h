@@ -79,7 +79,9 @@ struct nspy_tg {
 	size_t comm_count, comm_capacity;
 	uint64_t jitter_ns;
 	uint64_t random;
-	bool fixed_ids; /* unique ids repeat after a restart */
+	bool fixed_ids;  /* unique ids repeat after a restart */
+	int share;       /* so many ranks in a row are one process, 0 = each its own */
+	bool one_thread; /* and one thread drives them all */
 	struct {
 		char node[32];
 		int64_t skew_ns; /* added to its system time */
@@ -95,7 +97,8 @@ void nspy_tg_run(struct nspy_tg *tg, const char *text, const char *name);
 void nspy_tg_write(struct nspy_tg *tg, const char *directory);
 
 /* tracegen_files.c */
-void nspy_tg_write_rank(const struct nspy_tg *tg, struct nspy_tg_rank *rank, const char *directory);
+void nspy_tg_write_process(const struct nspy_tg *tg, struct nspy_tg_rank **ranks, size_t count,
+			   const char *directory);
 /* tracegen_live.c: the live pages of a rank, to be freed. */
 void *nspy_tg_live_image(const struct nspy_tg *tg, const struct nspy_tg_rank *rank,
 			 const uint8_t *ident, size_t ident_bytes, const char *schema,

@@ -14,7 +14,9 @@
 
 struct writer {
 	const struct nspy_tg *tg;
-	const struct nspy_tg_rank *rank;
+	const struct nspy_tg_rank *rank; /* the first one of the process */
+	struct nspy_tg_rank **ranks;
+	size_t rank_count;
 	uint64_t run_id;
 	FILE *out;
 	uint32_t sequence;
@@ -52,7 +54,8 @@ int64_t nspy_tg_offset(const struct nspy_tg *tg, const struct nspy_tg_rank *rank
 }
 
 static void put_chunk(struct writer *w, uint32_t kind, const uint8_t *payload, size_t bytes,
-		      uint64_t first_ns, uint64_t last_ns, uint32_t records, uint64_t first_index)
+		      uint64_t first_ns, uint64_t last_ns, uint32_t records, uint64_t first_index,
+		      uint32_t serial)
 {
 	const struct nspy_chunk_info info = {
 		.kind = kind,
@@ -61,7 +64,7 @@ static void put_chunk(struct writer *w, uint32_t kind, const uint8_t *payload, s
 		.first_ns = first_ns,
 		.last_ns = last_ns,
 		.mono_to_real_ns = nspy_tg_offset(w->tg, w->rank),
-		.thread_serial = kind == NSPY_CHUNK_OPS ? 1 : 0,
+		.thread_serial = serial,
 		.records = records,
 		.first_index = first_index,
 	};
@@ -119,29 +122,45 @@ static size_t make_ident(const struct writer *w, uint8_t *payload)
 	return used;
 }
 
-static void put_state(struct writer *w, uint32_t kind, bool with_open)
+static uint32_t serial_of(const struct writer *w, size_t rank)
 {
-	const struct nspy_tg_rank *rank = w->rank;
-	const struct nspy_open_call open = {1, 4242, rank->open};
-	struct nspy_state state = {
-		.when_ns = rank->exit_ns,
-		.calls = rank->callno,
-		.threads_seen = 1,
-		.comm_count = rank->comm_count,
-		.open_count = with_open && rank->has_open,
-	};
-	long n;
-
-	state.loss[NSPY_LOSS_RECORDS_NO_PAGE] = rank->lost;
-	n = nspy_state_encode(&state, rank->comms, &open, w->raw, NSPY_CHUNK_RAW_BYTES_MAX);
-	if (n < 0)
-		fail("nspy_state_encode", n);
-	put_chunk(w, kind, w->raw, (size_t)n, state.when_ns, state.when_ns, 0, 0);
+	return w->tg->one_thread ? 1 : (uint32_t)rank + 1;
 }
 
-static void put_ops(struct writer *w, size_t from, size_t count)
+static void put_state(struct writer *w, uint32_t kind)
 {
-	const union nspy_any_rec *records = w->rank->records + from;
+	struct nspy_comm_rec *comms;
+	struct nspy_open_call open[16];
+	struct nspy_state state = {.when_ns = w->rank->exit_ns,
+				   .threads_seen = serial_of(w, w->rank_count - 1)};
+	size_t capacity = 0;
+	long n;
+
+	for (size_t i = 0; i < w->rank_count; i++)
+		capacity += w->ranks[i]->comm_count;
+	comms = calloc(capacity + 1, sizeof(*comms));
+	for (size_t i = 0; i < w->rank_count && i < 16; i++) {
+		const struct nspy_tg_rank *rank = w->ranks[i];
+
+		for (size_t k = 0; k < rank->comm_count; k++)
+			comms[state.comm_count++] = rank->comms[k];
+		state.calls += rank->callno;
+		state.loss[NSPY_LOSS_RECORDS_NO_PAGE] += rank->lost;
+		if (rank->has_open)
+			open[state.open_count++] = (struct nspy_open_call){
+				serial_of(w, i), 4241 + serial_of(w, i), rank->open};
+	}
+	n = nspy_state_encode(&state, comms, open, w->raw, NSPY_CHUNK_RAW_BYTES_MAX);
+	free(comms);
+	if (n < 0)
+		fail("nspy_state_encode", n);
+	put_chunk(w, kind, w->raw, (size_t)n, state.when_ns, state.when_ns, 0, 0, 0);
+}
+
+/* index: of the first of these records among all of its thread */
+static void put_ops(struct writer *w, const union nspy_any_rec *records, size_t count,
+		    uint64_t index, uint32_t serial)
+{
 	uint64_t last_ns = 0;
 	long n = nspy_ops_encode(records, count, w->scratch, w->raw, NSPY_CHUNK_RAW_BYTES_MAX);
 
@@ -153,23 +172,34 @@ static void put_ops(struct writer *w, size_t from, size_t count)
 		last_ns = ns > last_ns ? ns : last_ns;
 	}
 	put_chunk(w, NSPY_CHUNK_OPS, w->raw, (size_t)n, records[0].call.enter, last_ns,
-		  (uint32_t)count, from);
+		  (uint32_t)count, index, serial);
+}
+
+static void put_rank(struct writer *w, size_t r, uint64_t *index)
+{
+	const struct nspy_tg_rank *rank = w->ranks[r];
+	size_t count = rank->fate == NSPY_TG_DIES_LIVE ? rank->drained : rank->count;
+
+	for (size_t i = 0; i < count; i += OPS_PER_CHUNK)
+		put_ops(w, rank->records + i, count - i < OPS_PER_CHUNK ? count - i : OPS_PER_CHUNK,
+			*index + i, serial_of(w, r));
+	*index = w->tg->one_thread ? *index + count : 0;
 }
 
 static void write_chunks(struct writer *w, const uint8_t *ident, size_t ident_bytes)
 {
 	const struct nspy_tg_rank *rank = w->rank;
-	size_t count = rank->fate == NSPY_TG_DIES_LIVE ? rank->drained : rank->count;
+	uint64_t index = 0;
 
-	put_chunk(w, NSPY_CHUNK_IDENT, ident, ident_bytes, rank->start_ns, rank->start_ns, 0, 0);
+	put_chunk(w, NSPY_CHUNK_IDENT, ident, ident_bytes, rank->start_ns, rank->start_ns, 0, 0, 0);
 	put_chunk(w, NSPY_CHUNK_SCHEMA, (const uint8_t *)nspy_tg_schema, strlen(nspy_tg_schema),
-		  rank->start_ns, rank->start_ns, 0, 0);
-	for (size_t i = 0; i < count; i += OPS_PER_CHUNK)
-		put_ops(w, i, count - i < OPS_PER_CHUNK ? count - i : OPS_PER_CHUNK);
+		  rank->start_ns, rank->start_ns, 0, 0, 0);
+	for (size_t r = 0; r < w->rank_count; r++)
+		put_rank(w, r, &index);
 	if (rank->fate == NSPY_TG_ENDS)
-		put_state(w, NSPY_CHUNK_END, true);
+		put_state(w, NSPY_CHUNK_END);
 	else if (rank->fate == NSPY_TG_DIES)
-		put_state(w, NSPY_CHUNK_STATE, true);
+		put_state(w, NSPY_CHUNK_STATE);
 }
 
 static void make_directories(char *path)
@@ -222,10 +252,12 @@ static void write_live(const struct writer *w, const uint8_t *ident, size_t iden
 	free(image);
 }
 
-void nspy_tg_write_rank(const struct nspy_tg *tg, struct nspy_tg_rank *rank, const char *directory)
+void nspy_tg_write_process(const struct nspy_tg *tg, struct nspy_tg_rank **ranks, size_t count,
+			   const char *directory)
 {
 	uint8_t *ident = calloc(1, NSPY_LIVE_IDENT_BYTES);
-	struct writer w = {.tg = tg, .rank = rank};
+	const struct nspy_tg_rank *rank = ranks[0];
+	struct writer w = {.tg = tg, .rank = rank, .ranks = ranks, .rank_count = count};
 	char base[900], name[64];
 	size_t ident_bytes;
 

@@ -66,7 +66,8 @@ def urgent(job):
 
 
 def culprit_ranks(finding):
-    return sorted(culprit["rank"] for culprit in finding["culprits"])
+    named = (culprit.get("ranks", [culprit["rank"]]) for culprit in finding["culprits"])
+    return sorted(rank for ranks in named for rank in ranks)
 
 
 def dump(scratch, directory=None):
