@@ -30,6 +30,12 @@ struct nspy_comm *nspy_comm_find(const void *handle);
  */
 struct nspy_comm *nspy_comm_find_or_note(const void *handle);
 
+/*
+ * As nspy_comm_find; a handle not seen before is that of a child whose creation was begun and whose
+ * handle is awaited. NULL if there is none.
+ */
+struct nspy_comm *nspy_comm_find_or_adopt(const void *handle);
+
 static inline struct nspy_comm *nspy_comm_of(struct nspy_tls *t, const void *handle)
 {
 	if (nspy_likely(t->last_handle == handle && handle &&
@@ -51,6 +57,15 @@ struct nspy_comm *nspy_comm_by_index(uint32_t index);
 
 /* The handle is known now. */
 void nspy_comm_bind(struct nspy_comm *comm, const void *handle);
+/*
+ * The handle will be written to *place by the library: at the end of the group, or by a thread of
+ * its own when the creation is complete (init.cc: "*newcomm should be NCCL_COMM_NULL until comm
+ * split fully complete"). The place is the application's, and is never read but through the kernel
+ * or inside the call that fills it.
+ */
+void nspy_comm_await(struct nspy_comm *comm, void *const *place);
+/* The parent's state has become ncclSuccess: so its children are complete. */
+void nspy_comm_children_ready(const struct nspy_comm *parent);
 /* The handle is about to become invalid. */
 void nspy_comm_unbind(struct nspy_comm *comm);
 
@@ -67,8 +82,11 @@ void nspy_comm_defer(struct nspy_comm *comm, uint32_t serial);
 /* This rank took part in the creation and is not a member. */
 void nspy_comm_not_member(struct nspy_comm *comm);
 
-/* Marks all communicators created in the group of thread `serial` as ready or failed. */
-void nspy_comm_group_done(uint32_t serial, bool ok);
+/*
+ * The group of thread `serial` has ended with this: the communicators created in it are ready, have
+ * failed, or (NSPY_RESULT_IN_PROGRESS) are still being made.
+ */
+void nspy_comm_group_done(uint32_t serial, int result);
 
 /* n-th child of that origin on this parent, counted from 1. */
 uint32_t nspy_comm_next_child(struct nspy_comm *parent, enum nspy_comm_origin origin);
