@@ -229,7 +229,11 @@ class Faults(unittest.TestCase):
         self.assertIn("NSPY_FAKE_MEMORY", told)
 
     def test_small_memory(self):
-        code, told, _ = run("-n", "2", env={"NSPY_FAKE_MEMORY": "1M"})
+        # not enough for NCCL, then not enough for the program
+        code, told, _ = run("-n", "2", env={"NSPY_FAKE_MEMORY": "4M"})
+        self.assertEqual(code, 5)
+        self.assertIn("(1): Failed to CUDA calloc 10485760 bytes", told)
+        code, told, _ = run("-n", "2", "--count", "4000000", env={"NSPY_FAKE_MEMORY": "12M"})
         self.assertEqual(code, 4)
         self.assertIn("cudaMalloc failed: out of memory (2)", told)
 
