@@ -55,6 +55,13 @@ static uint64_t silent_since(const struct nspy_proc *proc, uint64_t until_ns)
 	return since;
 }
 
+uint64_t nspy_silence_before_abort(const struct nspy_proc *proc)
+{
+	uint64_t since = proc->abort_ns ? silent_since(proc, proc->abort_ns) : 0;
+
+	return since && since < proc->abort_ns ? proc->abort_ns - since : 0;
+}
+
 void nspy_silence_find(const struct nspy_case *c, const struct nspy_proc *proc, bool hint,
 		       struct nspy_proc_wait *wait)
 {

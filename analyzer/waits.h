@@ -93,6 +93,8 @@ enum nspy_teller nspy_hang_teller(const struct nspy_case *c, const struct nspy_h
  */
 void nspy_silence_find(const struct nspy_case *c, const struct nspy_proc *proc, bool hint,
 		       struct nspy_proc_wait *wait);
+/* How long it had called nothing when it aborted a communicator; 0 = it did not abort. */
+uint64_t nspy_silence_before_abort(const struct nspy_proc *proc);
 
 /* late.c: the last operation of comm that all its members seen had joined by then */
 uint64_t nspy_late_low(const struct nspy_comm *comm, uint64_t until_ns);

@@ -180,6 +180,31 @@ static bool all_left_by_themselves(const struct nspy_case *c)
 	return true;
 }
 
+/*
+ * Programs that only poll show no open call. If all fell silent after an operation and then
+ * aborted, it may be that it never completed, but as well that they were busy and tidied up: a
+ * hint.
+ */
+static void hint_at_abort(const struct nspy_case *c, struct nspy_finding *finding)
+{
+	uint64_t shortest = UINT64_MAX;
+	struct nspy_str s = {0};
+
+	for (size_t i = 0; i < c->attempt->proc_count; i++) {
+		uint64_t silent = nspy_silence_before_abort(c->attempt->procs[i]);
+
+		shortest = silent < shortest ? silent : shortest;
+	}
+	if (shortest < c->options.hang_ended_ns || shortest == UINT64_MAX)
+		return;
+	nspy_str_add(&s, "all had called nothing for ");
+	nspy_add_duration(&s, shortest);
+	nspy_str_add(&s,
+		     " when they aborted their communicators: if they were polling, an operation "
+		     "that all had joined did not complete (GPU or network)");
+	nspy_texts_add(&finding->details, nspy_str_take(&s));
+}
+
 static void report_together(const struct nspy_case *c, struct nspy_findings *out)
 {
 	const struct nspy_proc *proc = c->deaths.items[0].proc;
@@ -204,6 +229,7 @@ static void report_together(const struct nspy_case *c, struct nspy_findings *out
 	finding->confidence = NSPY_PROBABLE;
 	if (nspy_explain_exit(proc))
 		nspy_finding_detail(finding, "%s", nspy_explain_exit(proc));
+	hint_at_abort(c, finding);
 }
 
 void nspy_detect_rank_died(const struct nspy_case *c, struct nspy_findings *out)

@@ -43,17 +43,17 @@ struct lane {
 
 struct one {
 	const struct lane *lane;
-	enum kind kind;
 	size_t count;
-	ncclDataType_t type;
-	ncclRedOp_t op;
 	double scale; /* of a user operation */
-	int root;
-	bool in_place;
-	int tag;
 	char *send, *recv;
 	size_t send_count, recv_count;
 	char *memory[2];
+	enum kind kind;
+	ncclDataType_t type;
+	ncclRedOp_t op;
+	int root;
+	int tag;
+	bool in_place;
 };
 
 static bool reduces(const struct one *one)

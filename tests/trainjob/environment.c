@@ -15,26 +15,32 @@ static void set_number(const char *name, int value)
 }
 
 /* `R`, `R-S` or `any` before the colon; the text after it, or NULL. */
-static const char *parse_ranks(const char *text, int *ret_first, int *ret_last)
+static const char *parse_ranks(const char *text, long *ret_first, long *ret_last)
 {
-	int length = 0;
+	char *end;
 
 	if (strncmp(text, "any:", 4) == 0) {
 		*ret_first = 0;
 		*ret_last = MAX_RANKS - 1;
 		return text + 4;
 	}
-	if (sscanf(text, "%3d:%n", ret_first, &length) == 1 && length > 0)
-		*ret_last = *ret_first;
-	else if (sscanf(text, "%3d-%3d:%n", ret_first, ret_last, &length) != 2 || length == 0)
+	*ret_first = *ret_last = strtol(text, &end, 10);
+	if (end == text)
 		return NULL;
-	return *ret_first >= 0 && *ret_first <= *ret_last && *ret_last < MAX_RANKS ? text + length
-										   : NULL;
+	if (*end == '-') {
+		text = end + 1;
+		*ret_last = strtol(text, &end, 10);
+		if (end == text)
+			return NULL;
+	}
+	if (*end != ':' || *ret_first < 0 || *ret_first > *ret_last || *ret_last >= MAX_RANKS)
+		return NULL;
+	return end + 1;
 }
 
 bool job_env_valid(const char *text)
 {
-	int first, last;
+	long first, last;
 	const char *rest = parse_ranks(text, &first, &last);
 
 	return rest && *rest != '=' && strchr(rest, '=');
@@ -42,7 +48,7 @@ bool job_env_valid(const char *text)
 
 static void set_from_option(const char *text, int rank, int ranks_per_process)
 {
-	int first, last;
+	long first, last;
 	const char *rest = parse_ranks(text, &first, &last);
 	const char *equals = rest ? strchr(rest, '=') : NULL;
 	char *name;
