@@ -8,7 +8,7 @@
  * and in the second half of the job, by a margin that does not come from a few outliers. A round
  * counts as much as its ranks were apart, at most twice the average: where all came together, who
  * was last is chance. For the margin the traces are read again at up to 256 rounds. Threshold: 20
- * rounds; 60 % of them by that measure and 40 % by number (80 and 60 % where there are only two to
+ * rounds; 60 % of them by that measure and 45 % by number (80 % of both where there are only two to
  * choose from), by 1 ms or more in the median of those in which it was last. P1 if the lateness
  * adds up to 5 % of the time between first and last round, P2 from 2 % on. Known false positives:
  * rank 0 that really has more to do (logging, saving). A rank whose GPU is slow arrives on time and
@@ -28,8 +28,8 @@
 #define LATE_MIN_NS    NSPY_NS_PER_MS
 #define SHARE_MIN      0.60
 #define SHARE_MIN_PAIR 0.80
-#define COUNT_MIN      0.40
-#define COUNT_MIN_PAIR 0.60
+#define COUNT_MIN      0.45
+#define COUNT_MIN_PAIR 0.80
 #define WEIGHT_CAP     2.0 /* times the average */
 #define COST_P1        0.05
 #define COST_P2        0.02
