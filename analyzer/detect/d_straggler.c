@@ -8,11 +8,11 @@
  * and in the second half of the job, by a margin that does not come from a few outliers. A round
  * counts as much as its ranks were apart, at most twice the average: where all came together, who
  * was last is chance. For the margin the traces are read again at up to 256 rounds. Threshold: 20
- * rounds; 60 % of them by that measure and 45 % by number (80 % of both where there are only two to
- * choose from), by 1 ms or more in the median of those in which it was last. P1 if the lateness
- * adds up to 5 % of the time between first and last round, P2 from 2 % on. Known false positives:
- * rank 0 that really has more to do (logging, saving). A rank whose GPU is slow arrives on time and
- * is not seen: host times are not GPU times.
+ * rounds within a second or more; 60 % of them by that measure and 45 % by number (80 % of both
+ * where there are only two to choose from), by 1 ms or more in the median of those in which it was
+ * last. P1 if the lateness adds up to 5 % of the time between first and last round, P2 from 2 % on.
+ * Known false positives: rank 0 that really has more to do (logging, saving). A rank whose GPU is
+ * slow arrives on time and is not seen: host times are not GPU times.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -26,6 +26,7 @@
 #define ROUNDS_MIN     20u
 #define SAMPLE_MAX     256u
 #define LATE_MIN_NS    NSPY_NS_PER_MS
+#define SPAN_MIN_NS    NSPY_NS_PER_S
 #define SHARE_MIN      0.60
 #define SHARE_MIN_PAIR 0.80
 #define COUNT_MIN      0.45
@@ -325,7 +326,9 @@ void nspy_detect_straggler(const struct nspy_case *c, struct nspy_findings *out)
 	}
 	if (best && find_suspect(c, best, &rounds, &suspect)) {
 		cost = work_out_cost(c, best, &rounds, &suspect);
-		if (cost.median_ns >= LATE_MIN_NS && cost.share >= COST_P2 &&
+		if (rounds.items[rounds.count - 1].last_ns - rounds.items[0].first_ns >=
+			    SPAN_MIN_NS &&
+		    cost.median_ns >= LATE_MIN_NS && cost.share >= COST_P2 &&
 		    (one_clock(best) || cost.median_ns > c->model->clock_error_ns ||
 		     waits_least(best, &suspect, &cost)))
 			report(c, out, best, &rounds, &suspect, &cost);
