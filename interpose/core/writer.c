@@ -18,6 +18,7 @@
 #include "drain.h"
 #include "facts.h"
 #include "live.h"
+#include "part.h"
 #include "say.h"
 #include "segment.h"
 #include "sibling.h"
@@ -32,6 +33,8 @@
 #define FLUSH_PENDING   1020u          /* a full chunk is worth writing at once */
 #define RETRY_NS        10000000000ull /* after the disk refused */
 #define SIBLING_NS      2000000000ull
+
+const struct nspy_part *nspy_part;
 
 struct schedule {
 	uint64_t period_ns;
@@ -82,6 +85,14 @@ static void flush(struct schedule *s, uint64_t now, bool force)
 	}
 }
 
+/* What others have to write. */
+static bool tick_part(uint64_t now, bool last)
+{
+	const struct nspy_part *part = __atomic_load_n(&nspy_part, __ATOMIC_ACQUIRE);
+
+	return !part || part->tick(now, last);
+}
+
 static void tick(struct schedule *s)
 {
 	uint64_t now = nspy_monotonic_ns();
@@ -93,6 +104,8 @@ static void tick(struct schedule *s)
 	}
 	flush(s, now, false);
 	if (now >= s->retry_after && !nspy_state_write_if_due(now, false))
+		s->retry_after = now + RETRY_NS;
+	if (now >= s->retry_after && !tick_part(now, false))
 		s->retry_after = now + RETRY_NS;
 	nspy_drain_free_slots();
 	if (now >= s->next_sibling) {
@@ -112,6 +125,7 @@ static void finish(struct schedule *s)
 		nspy_sibling_save();
 	nspy_clock_anchor(nspy_core.head);
 	flush(s, nspy_monotonic_ns(), true);
+	(void)tick_part(nspy_monotonic_ns(), true);
 	nspy_state_say_end();
 	if (nspy_state_write_end()) {
 		atomic_store_explicit(&nspy_core.head->state, NSPY_LIVE_ENDED,

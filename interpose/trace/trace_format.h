@@ -35,6 +35,7 @@ enum nspy_chunk_kind {
 	NSPY_CHUNK_STATE = 3,  /* checkpoint: communicators, calls still open, loss counters */
 	NSPY_CHUNK_OPS = 4,    /* records of one thread, in the order in which they ended */
 	NSPY_CHUNK_END = 5,    /* clean end of the process's recording */
+	NSPY_CHUNK_NET = 6,    /* traffic, errors and registrations below NCCL: trace_net.h */
 };
 
 /*

@@ -12,6 +12,7 @@ CHECK = "includes follow the direction that docs/ARCHITECTURE.md draws"
 MAY_INCLUDE = {
     "interpose/trace": [],
     "interpose/core": ["interpose/trace"],
+    "interpose/fabric": ["interpose/core", "interpose/trace"],
     "interpose/wrap": ["interpose/core", "interpose/trace"],
     "interpose/gen": ["interpose"],
     "interpose/api": [],
