@@ -7,6 +7,9 @@
 #ifndef NSPY_SAY_H
 #define NSPY_SAY_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 enum nspy_say_tag {
 	NSPY_SAY_INFO,
 	NSPY_SAY_WARN,
@@ -16,7 +19,13 @@ enum nspy_say_tag {
 /* Queues a line (cut to 400 bytes). context: any thread; no malloc, no lock, no system call. */
 void nspy_say(enum nspy_say_tag tag, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Prints what is queued. context: writer thread, or the thread that exits. */
+/*
+ * Prints several lines as one write, now. false: dropped (and counted), stderr did not take it.
+ * context: watcher thread, or with NCCLSPY_LOG_FILE the writer thread.
+ */
+bool nspy_say_block(enum nspy_say_tag tag, const char *const *texts, size_t count);
+
+/* Prints what is queued. context: watcher thread; writer thread if there is no watcher. */
 void nspy_say_flush(void);
 
 #endif

@@ -6,7 +6,9 @@
 #ifndef NSPY_WRITER_H
 #define NSPY_WRITER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Starts the thread, all signals blocked. false: none could be had (live pages still record). */
 bool nspy_writer_start(void);
@@ -16,5 +18,8 @@ bool nspy_writer_start(void);
  * is done. context: async-signal-safe, the exiting thread.
  */
 bool nspy_writer_stop(unsigned int timeout_ms);
+
+/* Waits until *word is not value, or for that long. context: our own threads. */
+void nspy_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns);
 
 #endif

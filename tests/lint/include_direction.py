@@ -12,6 +12,7 @@ CHECK = "includes follow the direction that docs/ARCHITECTURE.md draws"
 MAY_INCLUDE = {
     "interpose/trace": [],
     "interpose/core": ["interpose/trace"],
+    "interpose/watch": ["interpose/core", "interpose/trace", "references"],
     "interpose/wrap": ["interpose/core", "interpose/trace"],
     "interpose/gen": ["interpose"],
     "interpose/api": [],

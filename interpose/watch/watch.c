@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compat.h"
+
+#include "watch.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+#include "clock.h"
+#include "core.h"
+#include "event.h"
+#include "gather.h"
+#include "live.h"
+#include "outbox.h"
+#include "pages.h"
+#include "say.h"
+#include "service.h"
+#include "writer.h"
+
+#define STACK_BYTES    (256u << 10)
+#define NS_PER_S       1000000000ull
+#define PERIOD_MAX_NS  NS_PER_S
+#define PERIOD_MIN_NS  100000000ull
+#define FRESH_NS       (6 * NS_PER_S) /* a page that old belongs to a process that does not run */
+#define SCRATCH_BYTES  ((size_t)16 << 20)
+#define WARM_UP_ROUNDS 20u
+
+static struct nspy_arena scratch;
+static struct nspy_verdict verdict;
+
+struct nspy_limits nspy_watch_limits(void)
+{
+	const struct nspy_env *env = &nspy_core.env;
+	struct nspy_limits limits = {
+		.note_ns = env->NCCLSPY_HANG_NOTE_S * NS_PER_S,
+		.hang_ns = env->NCCLSPY_HANG_S * NS_PER_S,
+		.start_ns = env->NCCLSPY_HANG_START_S * NS_PER_S,
+		.confirm_ns = NS_PER_S,
+		.warm_up_rounds = WARM_UP_ROUNDS,
+		.serving = strcmp(env->NCCLSPY_PROFILE, "serving") == 0,
+	};
+
+	if (limits.note_ns > limits.hang_ns)
+		limits.note_ns = limits.hang_ns;
+	return limits;
+}
+
+static uint64_t period_ns(const struct nspy_limits *limits)
+{
+	uint64_t period = limits->hang_ns / 8;
+
+	if (period < PERIOD_MIN_NS)
+		return PERIOD_MIN_NS;
+	return period > PERIOD_MAX_NS ? PERIOD_MAX_NS : period;
+}
+
+/* What another process of the node has told and sees as going on. */
+static uint64_t told_by_others(const struct nspy_local *local)
+{
+	for (uint32_t i = 0; i < local->count; i++)
+		if (i != local->own && local->pages[i].event_key)
+			return local->pages[i].event_key;
+	return 0;
+}
+
+static void judge(const struct nspy_status *pages, uint32_t count, uint64_t now_ns,
+		  const struct nspy_limits *limits, uint64_t told, struct nspy_status *own)
+{
+	scratch.used = 0;
+	if (nspy_verdict_find(pages, count, now_ns, limits, &scratch, &verdict) == 0)
+		nspy_event_take(&verdict, pages, now_ns, told, own);
+}
+
+/* Without shared memory a process sees only itself, and waits twice as long before it speaks. */
+static void tick_alone(struct nspy_status *own, uint64_t now_ns, struct nspy_limits limits)
+{
+	limits.hang_ns *= 2;
+	limits.note_ns *= 2;
+	limits.start_ns *= 2;
+	judge(own, 1, now_ns, &limits, 0, own);
+}
+
+static void tick(const struct nspy_limits *limits, bool shared)
+{
+	uint64_t now = nspy_monotonic_ns();
+	struct nspy_status *own = nspy_gather(now);
+	const struct nspy_local *local;
+
+	if (!shared) {
+		tick_alone(own, now, *limits);
+		return;
+	}
+	nspy_pages_publish(own);
+	local = nspy_pages_read(now, FRESH_NS);
+	if (local->own == local->count || local->speaker != local->own) {
+		nspy_event_silent();
+		return;
+	}
+	judge(local->pages, local->count, now, limits, told_by_others(local), own);
+}
+
+static void *watch_main(void *unused)
+{
+	struct nspy_limits limits = nspy_watch_limits();
+	uint64_t period = period_ns(&limits);
+	bool able = nspy_gather_start();
+	bool shared = able && nspy_pages_start();
+
+	(void)unused;
+	(void)prctl(PR_SET_NAME, "ncclspy-watcher");
+	atomic_store(&nspy_core.watching, able);
+	while (able && !atomic_load_explicit(&nspy_core.stop_request, memory_order_acquire)) {
+		tick(&limits, shared);
+		if (!nspy_core.env.NCCLSPY_LOG_FILE[0])
+			nspy_say_flush();
+		nspy_futex_wait(&nspy_core.stop_request, 0, period);
+	}
+	atomic_store(&nspy_core.watching, 0);
+	return NULL;
+}
+
+static void start(void)
+{
+	sigset_t all, before;
+	pthread_attr_t attr;
+	pthread_t thread;
+	int rc;
+
+	if (!nspy_core.env.NCCLSPY_WATCH)
+		return;
+	nspy_outbox_start();
+	nspy_event_start();
+	scratch.base = nspy_live_map_private(SCRATCH_BYTES, MAP_NORESERVE);
+	scratch.bytes = scratch.base ? SCRATCH_BYTES : 0;
+	sigfillset(&all);
+	nspy_sys_pthread_sigmask(SIG_SETMASK, &all, &before);
+	pthread_attr_init(&attr);
+	nspy_sys_pthread_attr_setstacksize(&attr, STACK_BYTES);
+	rc = nspy_sys_pthread_create(&thread, &attr, watch_main, NULL);
+	pthread_attr_destroy(&attr);
+	nspy_sys_pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc == 0)
+		nspy_sys_pthread_detach(thread);
+}
+
+static void stop(void)
+{
+	nspy_pages_say_exit(nspy_core.head->exit_code);
+	nspy_pages_remove();
+}
+
+static __attribute__((constructor)) void loaded(void)
+{
+	static struct nspy_service service = {
+		.start = start,
+		.write = nspy_outbox_write,
+		.stop = stop,
+	};
+
+	nspy_service_register(&service);
+}
