@@ -77,16 +77,24 @@ static bool same_function(const struct nspy_scene *scene, const struct sight *a,
 	return strcmp(x, y) == 0;
 }
 
+/* ncclDataType_t in bytes; 0 for one that this version does not know. */
+static uint64_t type_bytes(uint8_t type)
+{
+	static const uint8_t bytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+
+	return type < sizeof(bytes) ? bytes[type] : 0;
+}
+
 static bool same(const struct nspy_scene *scene, const struct sight *a, const struct sight *b)
 {
 	if (a->root != b->root || a->redop != b->redop || !same_function(scene, a, b))
 		return false;
 	/*
 	 * Where nothing is computed, the same bytes may go under another type; that is a matter for
-	 * the report, not for an alarm. Without sizes of types here, any other type passes.
+	 * the report, not for an alarm.
 	 */
 	if (a->redop == NSPY_REDOP_NONE && a->datatype != b->datatype)
-		return true;
+		return a->count * type_bytes(a->datatype) == b->count * type_bytes(b->datatype);
 	return a->count == b->count && a->datatype == b->datatype;
 }
 
@@ -101,6 +109,22 @@ static uint32_t agreeing(const struct nspy_scene *scene, const struct sights *s,
 	return n;
 }
 
+static const char *type_name(uint8_t type)
+{
+	static const char *const names[] = {"int8",    "uint8",   "int32",   "uint32",
+					    "int64",   "uint64",  "float16", "float32",
+					    "float64", "bfloat16", "float8e4m3", "float8e5m2"};
+
+	return type < sizeof(names) / sizeof(names[0]) ? names[type] : "another type";
+}
+
+static const char *redop_name(uint8_t redop)
+{
+	static const char *const names[] = {"sum", "prod", "max", "min", "avg"};
+
+	return redop < sizeof(names) / sizeof(names[0]) ? names[redop] : "an own operator";
+}
+
 static void tell_difference(const struct nspy_scene *scene, char *out, size_t bytes,
 			    const struct sight *odd, const struct sight *right)
 {
@@ -110,7 +134,7 @@ static void tell_difference(const struct nspy_scene *scene, char *out, size_t by
 		nspy_tell(out, bytes, "%s instead of %s",
 			  nspy_status_name(&scene->pages[odd->page], odd->name),
 			  nspy_status_name(&scene->pages[right->page], right->name));
-		comma = ", ";
+		return;
 	}
 	if (odd->count != right->count) {
 		nspy_tell(out, bytes, "%scount %" PRIu64 " instead of %" PRIu64, comma, odd->count,
@@ -118,13 +142,13 @@ static void tell_difference(const struct nspy_scene *scene, char *out, size_t by
 		comma = ", ";
 	}
 	if (odd->datatype != right->datatype) {
-		nspy_tell(out, bytes, "%sdatatype %u instead of %u", comma, odd->datatype,
-			  right->datatype);
+		nspy_tell(out, bytes, "%s%s instead of %s", comma, type_name(odd->datatype),
+			  type_name(right->datatype));
 		comma = ", ";
 	}
 	if (odd->redop != right->redop) {
-		nspy_tell(out, bytes, "%sreduction operator %u instead of %u", comma, odd->redop,
-			  right->redop);
+		nspy_tell(out, bytes, "%s%s instead of %s", comma, redop_name(odd->redop),
+			  redop_name(right->redop));
 		comma = ", ";
 	}
 	if (odd->root != right->root)
@@ -237,93 +261,113 @@ static long place_of(const struct nspy_status *a, const struct nspy_status_op *o
 }
 
 struct inversion {
-	const struct nspy_status_op *first, *second; /* in the order of rank b */
+	const struct nspy_status *page; /* whose operations these are */
+	const struct nspy_status_op *first, *second;
 };
 
+#define ORDER_OPS_MAX   64u  /* latest operations that are compared */
+#define ORDER_PAIRS_MAX 512u /* pairs of ranks, so that a look stays short in large jobs */
+
 /*
- * Two operations of different communicators that a and b entered in opposite order, on the same
- * stream of each: on different streams the order does not bind.
+ * Two operations of different communicators that a and b entered in opposite order. Streams do not
+ * matter: kernels of two communicators may keep each other off the GPU on different streams too.
  */
 static bool inverted(const struct nspy_status *a, const struct nspy_status *b,
 		     struct inversion *ret)
 {
-	for (uint32_t i = 1; i < a->op_count; i++) {
+	uint32_t from = a->op_count > ORDER_OPS_MAX ? a->op_count - ORDER_OPS_MAX : 0;
+
+	for (uint32_t i = from + 1; i < a->op_count; i++) {
 		const struct nspy_status_op *one = &a->ops[i - 1], *two = &a->ops[i];
 		long x, y;
 
-		if (one->comm == two->comm || one->stream != two->stream)
+		if (one->comm == two->comm)
 			continue;
 		x = place_of(a, one, b);
-		y = place_of(a, two, b);
-		if (x < 0 || y < 0 || x < y || b->ops[x].stream != b->ops[y].stream)
+		y = x < 0 ? -1 : place_of(a, two, b);
+		if (y < 0 || x < y)
 			continue;
-		*ret = (struct inversion){two, one};
+		*ret = (struct inversion){a, one, two};
 		return true;
 	}
 	return false;
 }
 
-static void conclude_order(struct nspy_inquiry *q, uint32_t a, const struct inversion *found)
+static bool find_inversion(const struct nspy_scene *scene, const struct nspy_group *group,
+			   struct inversion *ret)
+{
+	const struct nspy_member *members = &scene->members[group->first];
+	uint32_t pairs = 0;
+
+	for (uint32_t a = 0; a < group->count; a++)
+		for (uint32_t b = 0; b < a && pairs < ORDER_PAIRS_MAX; b++, pairs++)
+			if (inverted(&scene->pages[members[a].page],
+				     &scene->pages[members[b].page], ret))
+				return true;
+	return false;
+}
+
+/* 1: in the order of the inversion, -1: the other way round, 0: did not enter both. */
+static int order_of(const struct nspy_status *page, const struct inversion *in)
+{
+	long x = place_of(in->page, in->first, page), y = place_of(in->page, in->second, page);
+
+	return x < 0 || y < 0 ? 0 : x < y ? 1 : -1;
+}
+
+/* In words, from the side of those that are named. */
+static void conclude_order(struct nspy_inquiry *q, const struct inversion *in, int side, bool tie)
 {
 	const struct nspy_scene *scene = &q->scene;
-	const struct nspy_status *page = &scene->pages[a];
+	const struct nspy_status_op *first = side > 0 ? in->first : in->second;
+	const struct nspy_status_op *second = side > 0 ? in->second : in->first;
 	struct nspy_verdict *v = q->out;
 	char who[200] = "", x[96] = "", y[96] = "";
 	uint32_t listed =
 		v->culprit_count < NSPY_CULPRITS_MAX ? v->culprit_count : NSPY_CULPRITS_MAX;
 
 	nspy_tell_group(x, sizeof(x), scene,
-			nspy_scene_group(scene, page->comms[found->first->comm].key));
+			nspy_scene_group(scene, in->page->comms[first->comm].key));
 	nspy_tell_group(y, sizeof(y), scene,
-			nspy_scene_group(scene, page->comms[found->second->comm].key));
+			nspy_scene_group(scene, in->page->comms[second->comm].key));
 	nspy_tell_ranks(who, sizeof(who), scene, v->culprits, listed);
 	nspy_tell(v->operation, sizeof(v->operation), "%s #%" PRIu64 " of %s",
-		  nspy_status_name(page, found->second->name), found->second->seq, y);
+		  nspy_status_name(in->page, first->name), first->seq, x);
 	nspy_tell(v->headline, sizeof(v->headline),
 		  "%s entered %s before %s #%" PRIu64 " of %s, the others the other way round", who,
-		  v->operation, nspy_status_name(page, found->first->name), found->first->seq, x);
-	nspy_tell(v->cause, sizeof(v->cause),
-		  "%s uses two communicators in another order than the others", who);
+		  v->operation, nspy_status_name(in->page, second->name), second->seq, y);
+	if (!tie) {
+		nspy_tell(v->cause, sizeof(v->cause),
+			  "the order of two communicators differs on %s", who);
+		return;
+	}
+	v->culprit_count = 0;
+	nspy_tell(v->cause, sizeof(v->cause), "ranks use two communicators in different order; which "
+					      "is meant is not determinable");
 }
 
-/* Among the ranks of the group, a minority with another order than the rest. */
+/* Ranks that entered two operations in another order than most; the operations' own ranks vote. */
 static bool order_in_rings(struct nspy_inquiry *q, const struct nspy_group *group)
 {
 	const struct nspy_scene *scene = &q->scene;
-	struct nspy_verdict *v = q->out;
 	const struct nspy_member *members = &scene->members[group->first];
-	struct inversion one, found = {0};
-	uint32_t other = 0, odd = NSPY_NOWHERE;
+	uint32_t votes[2] = {0, 0};
+	struct inversion in;
+	int side;
 
-	for (uint32_t m = 1; m < group->count; m++) {
-		if (!inverted(&scene->pages[members[m].page], &scene->pages[members[0].page], &one))
-			continue;
-		other++;
-		odd = members[m].page;
-		found = one;
-		nspy_verdict_blame(v, odd);
-	}
-	if (!other)
+	if (!find_inversion(scene, group, &in))
 		return false;
-	if (other * 2 > group->count) {
-		/* Then it is the rank compared with that stands alone. */
-		v->culprit_count = 0;
-		if (other == group->count - 1 &&
-		    inverted(&scene->pages[members[0].page], &scene->pages[odd], &found)) {
-			nspy_verdict_blame(v, members[0].page);
-			odd = members[0].page;
-		}
+	for (uint32_t m = 0; m < group->count; m++) {
+		int order = order_of(&scene->pages[members[m].page], &in);
+
+		if (order)
+			votes[order > 0]++;
 	}
-	if (!v->culprit_count || other * 2 == group->count) {
-		nspy_verdict_blame(v, odd);
-		conclude_order(q, odd, &found);
-		v->culprit_count = 0;
-		v->cause[0] = '\0';
-		nspy_tell(v->cause, sizeof(v->cause), "ranks use two communicators in different "
-						      "order; which is meant is not determinable");
-		return true;
-	}
-	conclude_order(q, odd, &found);
+	side = votes[1] <= votes[0] ? 1 : -1;
+	for (uint32_t m = 0; m < group->count; m++)
+		if (order_of(&scene->pages[members[m].page], &in) == side)
+			nspy_verdict_blame(q->out, members[m].page);
+	conclude_order(q, &in, side, votes[0] == votes[1]);
 	return true;
 }
 

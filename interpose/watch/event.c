@@ -110,14 +110,14 @@ static void record(const char *what, const struct nspy_verdict *v, const struct 
 static void print(const struct nspy_verdict *v, const struct nspy_status *pages)
 {
 	const struct nspy_catalog_entry *info = &nspy_catalog[v->id];
-	const struct nspy_status *culprit = v->culprit_count ? &pages[v->culprits[0]] : NULL;
 	char first[NSPY_LINE_BYTES + 64], second[NSPY_LINE_BYTES + 40], last[NSPY_LINE_BYTES];
 	const char *texts[NSPY_LINES_MAX + 1];
 	size_t n = 0;
 
 	(void)snprintf(first, sizeof(first), "P%d %s %s", v->priority, info->id, v->headline);
 	(void)snprintf(second, sizeof(second), "VERDICT: %s. page: %s. do: %s. restart: %s", v->cause,
-		       info->owner, info->action, info->restart);
+		       v->owner ? v->owner : info->owner, v->action ? v->action : info->action,
+		       info->restart);
 	(void)snprintf(last, sizeof(last),
 		       "-> references/%s section %d   ncclspy explain %s   report: ncclspy-analyze "
 		       "report %.160s",
@@ -126,7 +126,6 @@ static void print(const struct nspy_verdict *v, const struct nspy_status *pages)
 	texts[n++] = second;
 	for (uint32_t i = 0; i < v->line_count && n < NSPY_LINES_MAX; i++)
 		texts[n++] = v->lines[i];
-	(void)culprit;
 	texts[n++] = last;
 	(void)nspy_say_block(v->priority < 2 ? NSPY_SAY_FAIL : NSPY_SAY_WARN, texts, n);
 }

@@ -372,6 +372,54 @@ static const struct nspy_object *stuck_creation(const struct nspy_scene *scene)
 	return best;
 }
 
+/* --- messages without a partner, while everybody waits --- */
+
+/*
+ * Nobody is late, yet a receive has no send, or a send no receive: the other side has gone past it
+ * and waits itself, in the end for what this message holds up. A receive without a send is certain
+ * to hang; a message that went astray is told by the rank that misses it.
+ */
+static const struct nspy_object *lone_message(const struct nspy_scene *scene)
+{
+	const struct nspy_object *best = NULL;
+
+	for (uint32_t i = 0; i < scene->object_count; i++) {
+		const struct nspy_object *object = &scene->objects[i];
+
+		if (object->kind == NSPY_OBJECT_P2P && object->blamed_count &&
+		    (!best || object->send_missing > best->send_missing))
+			best = object;
+	}
+	return best;
+}
+
+static bool conclude_message(struct nspy_inquiry *q)
+{
+	const struct nspy_object *object = lone_message(&q->scene);
+	struct nspy_verdict *v = q->out;
+	char who[64] = "", whom[64] = "";
+	uint64_t since = 0;
+	uint32_t culprit;
+
+	if (!object || !long_enough(q, &q->scene.groups[object->group], object->since_ns))
+		return false;
+	culprit = q->scene.blamed[object->first_blamed];
+	nspy_verdict_blame(v, culprit);
+	v->waiters = count_waiting(&q->scene, &since);
+	nspy_verdict_set(v, NSPY_FOUND_COLLECTIVE_HANG, object_key(&q->scene, object), since);
+	v->comm_key = q->scene.groups[object->group].key;
+	v->seq = object->seq;
+	nspy_tell_object(v->operation, sizeof(v->operation), &q->scene, object);
+	nspy_tell_ranks(who, sizeof(who), &q->scene, &culprit, 1);
+	nspy_tell_ranks(whom, sizeof(whom), &q->scene, &object->longest, 1);
+	nspy_tell(v->headline, sizeof(v->headline),
+		  "%s: %s waits for it since %llu s, %s never called it and waits itself",
+		  v->operation, whom, nspy_seconds(q->scene.now_ns - object->since_ns), who);
+	nspy_tell(v->cause, sizeof(v->cause), "%s left out %s", who, v->operation);
+	tell_culprits(q);
+	return true;
+}
+
 /* --- nobody is missing --- */
 
 static const struct nspy_page_wait *longest_wait(const struct nspy_scene *scene,
@@ -416,6 +464,9 @@ static void tell_below(struct nspy_inquiry *q, const struct nspy_group *group)
 				  : 0;
 
 	nspy_tell_group(v->operation, sizeof(v->operation), &q->scene, group);
+	v->owner = unseen ? "unknown" : "fabric";
+	v->action = unseen ? "look at the ranks that are not seen from here"
+			   : "look at kernel logs and network counters of all nodes of the job";
 	if (unseen) {
 		nspy_tell(v->headline, sizeof(v->headline),
 			  "%" PRIu32 " ranks of %s wait since %llu s; %" PRIu32
@@ -449,7 +500,7 @@ static bool conclude_below(struct nspy_inquiry *q)
 	if (!v->waiters) /* stuck in a call of its own, and nobody minds */
 		return false;
 	v->comm_key = group->key;
-	if (nspy_verdict_order(q, group))
+	if (nspy_verdict_order(q, group) || conclude_message(q))
 		return true;
 	nspy_verdict_set(v, NSPY_FOUND_COLLECTIVE_HANG, mix(group->key, v->seq), since);
 	tell_below(q, group);

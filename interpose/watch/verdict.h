@@ -47,6 +47,8 @@ struct nspy_verdict {
 	uint32_t waiters;
 	uint64_t comm_key;
 	uint64_t seq;
+	/* Instead of the catalogue's, NULL = those. */
+	const char *owner, *action;
 	char operation[160]; /* "ncclAllReduce #41 of world (8 ranks)" */
 	char headline[NSPY_LINE_BYTES];
 	char cause[NSPY_LINE_BYTES];
