@@ -23,7 +23,7 @@
 /* Behind the page, outside its checksum: what the exiting thread leaves with two stores. */
 #define EXIT_OFFSET    NSPY_STATUS_BYTES_MAX
 #define FILE_BYTES     (NSPY_STATUS_BYTES_MAX + 64u)
-#define LEFTOVER_NS    (3600ull * 1000000000ull) /* pages of the dead are evidence so long */
+#define LEFTOVER_NS    (60ull * 1000000000ull) /* pages of the dead are evidence so long */
 
 struct exit_note {
 	int32_t code;
@@ -50,24 +50,31 @@ static struct pages {
 	uint8_t *shared; /* our file's mapping, NULL = none */
 } * pages;
 
-/* ncclspy.<uid>.<job hash>. : the start of the names of all files of the job. */
+/* ncclspy.<uid>.<job hash>. : the start of the names of all files of a job. */
+static bool job_prefix(const char *name, char *ret, size_t bytes)
+{
+	size_t dots = 0, n = 0;
+
+	for (; name[n] && dots < 3 && n + 1 < bytes; n++) {
+		ret[n] = name[n];
+		dots += name[n] == '.';
+	}
+	ret[n] = '\0';
+	return dots == 3;
+}
+
 static bool make_names(void)
 {
 	const char *live = nspy_core.id.live_path;
 	const char *name = strrchr(live, '/');
-	size_t stem = strlen(live), dots = 0, n = 0;
+	size_t stem = strlen(live);
 
 	if (!name || stem < strlen(".live"))
 		return false;
 	stem -= strlen(".live");
 	(void)snprintf(pages->path, sizeof(pages->path), "%.*s%s", (int)stem, live,
 		       NSPY_STATUS_SUFFIX);
-	for (name++; name[n] && dots < 3 && n + 1 < sizeof(pages->prefix); n++) {
-		pages->prefix[n] = name[n];
-		dots += name[n] == '.';
-	}
-	pages->prefix[n] = '\0';
-	return dots == 3;
+	return job_prefix(name + 1, pages->prefix, sizeof(pages->prefix));
 }
 
 static bool ends_with(const char *name, const char *suffix)
@@ -256,24 +263,6 @@ static void unlink_page(const char *name)
 	(void)unlink(path);
 }
 
-/* Pages of processes that were killed with nobody left to clean up, once they are of no use. */
-static void remove_leftover(const char *name)
-{
-	struct nspy_status page;
-	struct timespec now;
-	size_t used;
-
-	pages->arena.used = 0;
-	if (read_page(name) < (ssize_t)FILE_BYTES ||
-	    nspy_status_decode(pages->in, NSPY_STATUS_BYTES_MAX, &pages->arena, &page, &used) < 0)
-		return;
-	clock_gettime(CLOCK_REALTIME, &now);
-	if (page.pidns == nspy_core.id.pidns &&
-	    page.published_real_ns + LEFTOVER_NS < (uint64_t)now.tv_sec * 1000000000u &&
-	    nspy_activity_alive(page.pid, page.starttime) == NSPY_ALIVE_NO)
-		unlink_page(name);
-}
-
 void nspy_pages_say_exit(int exit_code)
 {
 	struct exit_note *note;
@@ -287,10 +276,15 @@ void nspy_pages_say_exit(int exit_code)
 
 static _Atomic uint32_t others;
 
-/* <pid namespace>.<pid>. at the start of the text. */
-static bool parse_owner(const char *text, uint64_t *ret_pidns, uint64_t *ret_pid)
+/* ...<pid namespace>.<pid>. behind the prefix of the job. */
+static bool parse_owner(const char *name, uint64_t *ret_pidns, uint64_t *ret_pid)
 {
-	char *end;
+	char prefix[NSPY_NAME_MAX], *end;
+	const char *text;
+
+	if (!job_prefix(name, prefix, sizeof(prefix)))
+		return false;
+	text = name + strlen(prefix);
 
 	*ret_pidns = strtoull(text, &end, 10);
 	if (*end != '.')
@@ -307,7 +301,7 @@ static void count_running(const char *name)
 	char path[NSPY_PATH_MAX];
 	int fd;
 
-	if (!parse_owner(name + strlen(pages->prefix), &pidns, &pid))
+	if (!parse_owner(name, &pidns, &pid))
 		return;
 	if (pidns == nspy_core.id.pidns && syscall(SYS_kill, (pid_t)pid, 0) < 0 && errno == ESRCH)
 		return;
@@ -320,6 +314,36 @@ static void count_running(const char *name)
 	close(fd);
 }
 
+/* Processes of a job that still run here; the prefix tells the job. */
+static uint32_t running(const char *prefix, char *entries, size_t bytes)
+{
+	atomic_store(&others, 0);
+	for_each_page(prefix, entries, bytes, count_running);
+	return atomic_load(&others);
+}
+
+/* Pages of a job whose processes were all killed: nobody of it was left to clean up. */
+static void remove_leftover(const char *name)
+{
+	_Alignas(8) char entries[2048];
+	struct nspy_status page;
+	struct timespec now;
+	char prefix[NSPY_NAME_MAX];
+	size_t used;
+
+	pages->arena.used = 0;
+	if (read_page(name) < (ssize_t)FILE_BYTES ||
+	    nspy_status_decode(pages->in, NSPY_STATUS_BYTES_MAX, &pages->arena, &page, &used) < 0)
+		return;
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (page.pidns != nspy_core.id.pidns ||
+	    page.published_real_ns + LEFTOVER_NS > (uint64_t)now.tv_sec * 1000000000u ||
+	    nspy_activity_alive(page.pid, page.starttime) != NSPY_ALIVE_NO)
+		return;
+	if (job_prefix(name, prefix, sizeof(prefix)) && !running(prefix, entries, sizeof(entries)))
+		unlink_page(name);
+}
+
 void nspy_pages_remove(void)
 {
 	_Alignas(8) char entries[2048];
@@ -330,8 +354,6 @@ void nspy_pages_remove(void)
 	 * Pages of those that left stay for the ones that may still wait for them. Each has put down
 	 * its note before it counts, so the last one finds nobody.
 	 */
-	atomic_store(&others, 0);
-	for_each_page(pages->prefix, entries, sizeof(entries), count_running);
-	if (!atomic_load(&others))
+	if (!running(pages->prefix, entries, sizeof(entries)))
 		for_each_page(pages->prefix, entries, sizeof(entries), unlink_page);
 }
