@@ -16,7 +16,7 @@
 #include "resolve.h"
 #include "state.h"
 
-#define COMMS_SEEN NSPY_COMMS_MAX
+#define COMMS_SEEN 1024u /* alive at once that are looked at */
 
 /* When a communicator was last seen to move; by place in the snapshot's order of index. */
 struct seen {

@@ -18,7 +18,9 @@
 #include "trace_stat.h"
 
 #define SHM_DIR        "/dev/shm"
-#define ARENA_BYTES    ((size_t)NSPY_LOCAL_PAGES_MAX * NSPY_STATUS_BYTES_MAX)
+/* Decoded pages; grows with what there is to decode. */
+#define ARENA_MIN      ((size_t)128 << 10)
+#define ARENA_MAX      ((size_t)NSPY_LOCAL_PAGES_MAX * NSPY_STATUS_BYTES_MAX * 2)
 #define READ_ATTEMPTS  3
 /* Behind the page, outside its checksum: what the exiting thread leaves with two stores. */
 #define EXIT_OFFSET    NSPY_STATUS_BYTES_MAX
@@ -47,7 +49,8 @@ static struct pages {
 	_Alignas(8) char entries[8192];
 	char path[NSPY_PATH_MAX]; /* our file */
 	char prefix[NSPY_NAME_MAX];
-	uint8_t *shared; /* our file's mapping, NULL = none */
+	uint8_t *shared;  /* our file's mapping, NULL = none */
+	bool arena_small; /* a page found no room in it */
 } * pages;
 
 /* ncclspy.<uid>.<job hash>. : the start of the names of all files of a job. */
@@ -108,17 +111,20 @@ static void for_each_page(const char *prefix, char *entries, size_t bytes,
 
 static void remove_leftover(const char *name);
 
+void nspy_pages_forget(void)
+{
+	pages = NULL;
+}
+
 bool nspy_pages_start(void)
 {
 	char mine[32];
 
-	if (!pages) {
-		pages = nspy_live_map_private(sizeof(*pages), 0);
-		if (!pages)
-			return false;
-		pages->arena.base = nspy_live_map_private(ARENA_BYTES, MAP_NORESERVE);
-		pages->arena.bytes = pages->arena.base ? ARENA_BYTES : 0;
-	}
+	pages = nspy_live_map_private(sizeof(*pages), 0);
+	if (!pages)
+		return false;
+	pages->arena.base = nspy_live_map_private(ARENA_MIN, 0);
+	pages->arena.bytes = pages->arena.base ? ARENA_MIN : 0;
 	if (!pages->arena.base || !make_names())
 		return false;
 	(void)snprintf(mine, sizeof(mine), "ncclspy.%u.", nspy_core.id.uid);
@@ -194,6 +200,8 @@ static void take_in(const char *name)
 		note_exit(&local->pages[local->count++]);
 	else if (rc == -EBADMSG)
 		local->bad++;
+	else if (rc == -ENOMEM)
+		pages->arena_small = true;
 }
 
 static void judge(struct nspy_status *page, uint64_t now_ns, uint64_t fresh_ns)
@@ -211,6 +219,23 @@ static void judge(struct nspy_status *page, uint64_t now_ns, uint64_t fresh_ns)
 		page->stopped = true;
 }
 
+/* Before a look, when nothing lies in it. */
+static void grow_arena(void)
+{
+	size_t bytes = 2 * pages->arena.bytes;
+	void *more;
+
+	if (!pages->arena_small || bytes > ARENA_MAX)
+		return;
+	pages->arena_small = false;
+	more = nspy_live_map_private(bytes, 0);
+	if (!more)
+		return;
+	munmap(pages->arena.base, pages->arena.bytes);
+	pages->arena.base = more;
+	pages->arena.bytes = bytes;
+}
+
 static bool speaks_before(const struct nspy_status *a, const struct nspy_status *b)
 {
 	if (a->rank != b->rank)
@@ -222,6 +247,7 @@ const struct nspy_local *nspy_pages_read(uint64_t now_ns, uint64_t fresh_ns)
 {
 	struct nspy_local *local = &pages->local;
 
+	grow_arena();
 	local->count = 0;
 	local->bad = 0;
 	pages->arena.used = 0;

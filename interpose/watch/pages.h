@@ -13,7 +13,7 @@
 
 #include "trace_status.h"
 
-#define NSPY_LOCAL_PAGES_MAX 256u /* processes of a job on a node that are looked at */
+#define NSPY_LOCAL_PAGES_MAX 128u /* processes of a job on a node that are looked at */
 
 /* The job's pages on this node, our own among them, as of one look. */
 struct nspy_local {
@@ -23,6 +23,9 @@ struct nspy_local {
 	uint32_t bad;      /* torn or damaged ones */
 	uint32_t speaker;  /* the lowest live rank; count if there is none */
 };
+
+/* Forgets what a forked child has inherited. context: the thread that starts recording. */
+void nspy_pages_forget(void);
 
 /* Makes our file; false: no shared memory for us (nothing is published then). */
 bool nspy_pages_start(void);

@@ -11,7 +11,7 @@
 #include "resolve.h"
 
 #define PAGES_MAX (NSPY_LIVE_BYTES / NSPY_PAGE_BYTES + NSPY_EXTRA_PAGES)
-#define LAST_MAX  NSPY_COMMS_MAX
+#define LAST_MAX  1024u
 /* Waits of a job's beginning (compilation, first data) say nothing about its rhythm. */
 #define WARM_UP_ROUNDS 20u
 

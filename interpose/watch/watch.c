@@ -18,12 +18,13 @@
 #include "service.h"
 #include "writer.h"
 
-#define STACK_BYTES    (256u << 10)
+#define STACK_BYTES    (128u << 10)
 #define NS_PER_S       1000000000ull
 #define PERIOD_MAX_NS  NS_PER_S
 #define PERIOD_MIN_NS  100000000ull
 #define FRESH_NS       (6 * NS_PER_S) /* a page that old belongs to a process that does not run */
-#define SCRATCH_BYTES  ((size_t)16 << 20)
+#define SCRATCH_MIN    ((size_t)128 << 10)
+#define SCRATCH_MAX    ((size_t)64 << 20)
 #define WARM_UP_ROUNDS 20u
 
 static struct nspy_arena scratch;
@@ -64,12 +65,28 @@ static uint64_t told_by_others(const struct nspy_local *local)
 	return 0;
 }
 
+static void get_scratch(size_t bytes)
+{
+	void *more = nspy_live_map_private(bytes, 0);
+
+	if (!more)
+		return;
+	if (scratch.base)
+		munmap(scratch.base, scratch.bytes);
+	scratch = (struct nspy_arena){more, bytes, 0};
+}
+
 static void judge(const struct nspy_status *pages, uint32_t count, uint64_t now_ns,
 		  const struct nspy_limits *limits, uint64_t told, struct nspy_status *own)
 {
+	int rc;
+
 	scratch.used = 0;
-	if (nspy_verdict_find(pages, count, now_ns, limits, &scratch, &verdict) == 0)
+	rc = nspy_verdict_find(pages, count, now_ns, limits, &scratch, &verdict);
+	if (rc == 0)
 		nspy_event_take(&verdict, pages, now_ns, told, own);
+	else if (scratch.bytes < SCRATCH_MAX)
+		get_scratch(scratch.bytes ? 2 * scratch.bytes : SCRATCH_MIN);
 }
 
 /* Without shared memory a process sees only itself, and waits twice as long before it speaks. */
@@ -127,12 +144,12 @@ static void start(void)
 	pthread_t thread;
 	int rc;
 
+	nspy_pages_forget();
 	if (!nspy_core.env.NCCLSPY_WATCH)
 		return;
 	nspy_outbox_start();
 	nspy_event_start();
-	scratch.base = nspy_live_map_private(SCRATCH_BYTES, MAP_NORESERVE);
-	scratch.bytes = scratch.base ? SCRATCH_BYTES : 0;
+	scratch = (struct nspy_arena){0}; /* a forked child has not inherited it */
 	sigfillset(&all);
 	nspy_sys_pthread_sigmask(SIG_SETMASK, &all, &before);
 	pthread_attr_init(&attr);
