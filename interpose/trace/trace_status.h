@@ -139,6 +139,7 @@ struct nspy_status {
 	/* Noted by the speaker of the node in node files; false and 0 in a rank's own page. */
 	bool dead;
 	bool stopped;
+	bool silent; /* never in a page: the reader's note that its node is not heard of any more */
 
 	uint32_t comm_count, call_count, op_count, way_count, name_count;
 	struct nspy_status_comm *comms;

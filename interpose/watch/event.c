@@ -25,6 +25,8 @@ static struct {
 	enum nspy_found_id told_id;
 	uint64_t told_since_ns;
 	char told_operation[160];
+	char told_text[NSPY_DIGEST_TEXT];
+	uint64_t heard_key; /* the last one heard of from another node */
 	/* All that was told: nothing is told twice. */
 	uint64_t told[TOLD_MAX];
 	uint32_t told_count;
@@ -137,8 +139,33 @@ static void tell(const struct nspy_verdict *v, const struct nspy_status *pages, 
 	state.told_id = v->id;
 	state.told_since_ns = v->since_ns;
 	(void)snprintf(state.told_operation, sizeof(state.told_operation), "%s", v->operation);
+	state.told_text[0] = '\0';
+	nspy_tell(state.told_text, sizeof(state.told_text), "P%d %s %s", v->priority,
+		  nspy_catalog[v->id].id, v->headline);
 	record("finding", v, pages, now_ns);
 	print(v, pages);
+}
+
+void nspy_event_digest(struct nspy_digest *ret)
+{
+	ret->key = state.told_key;
+	(void)snprintf(ret->text, sizeof(ret->text), "%s", state.told_key ? state.told_text : "");
+}
+
+void nspy_event_hear(const struct nspy_digest *digest, struct nspy_status *own)
+{
+	char text[NSPY_DIGEST_TEXT + 100];
+	const char *texts[] = {text};
+
+	if (digest->key && digest->key != state.heard_key && digest->key != own->event_key &&
+	    !was_told(digest->key)) {
+		(void)snprintf(text, sizeof(text), "%.300s (in full on node %s)", digest->text,
+			       digest->node);
+		(void)nspy_say_block(NSPY_SAY_FAIL, texts, 1);
+		state.told[state.told_count++ % TOLD_MAX] = digest->key;
+	}
+	state.heard_key = digest->key;
+	own->event_key = digest->key;
 }
 
 /* A dead rank or a disagreement is not over when nothing waits any more. */

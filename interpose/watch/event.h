@@ -6,6 +6,7 @@
 #ifndef NSPY_WATCH_EVENT_H
 #define NSPY_WATCH_EVENT_H
 
+#include "board.h"
 #include "verdict.h"
 
 void nspy_event_start(void);
@@ -16,6 +17,12 @@ void nspy_event_start(void);
  */
 void nspy_event_take(const struct nspy_verdict *verdict, const struct nspy_status *pages,
 		     uint64_t now_ns, uint64_t told_before, struct nspy_status *own);
+
+/* What was told last and goes on, for other nodes. */
+void nspy_event_digest(struct nspy_digest *ret);
+
+/* What the leading node has told: one line, once. Fills the event fields of own. */
+void nspy_event_hear(const struct nspy_digest *digest, struct nspy_status *own);
 
 /* Another process speaks now: forget what was pending. */
 void nspy_event_silent(void);

@@ -76,6 +76,9 @@ static bool no_member(const struct nspy_status_comm *comm)
 static void add_members(struct nspy_scene *scene)
 {
 	for (uint32_t i = 0; i < scene->count; i++) {
+		/* Where it stands by now nobody knows. */
+		if (scene->pages[i].silent)
+			continue;
 		for (uint32_t k = 0; k < scene->pages[i].comm_count; k++) {
 			const struct nspy_status_comm *comm = &scene->pages[i].comms[k];
 
@@ -153,12 +156,14 @@ static void find_wait(const struct nspy_scene *scene, uint32_t i, uint64_t min_w
 	const struct nspy_status *page = &scene->pages[i];
 	struct nspy_page_wait *wait = &scene->waits[i];
 
-	if (nspy_page_gone(page) || page->stopped)
+	if (nspy_page_gone(page) || page->stopped || page->silent)
 		return;
 	for (uint32_t k = 0; k < page->call_count; k++) {
 		const struct nspy_status_call *call = &page->calls_open[k];
 
-		if (waits_for_peers(call->klass) && call->enter_ns + min_wait_ns <= scene->now_ns)
+		/* What counts is what was so when the page was published. */
+		if (waits_for_peers(call->klass) &&
+		    call->enter_ns + min_wait_ns <= page->published_ns)
 			wait_since(wait, call->enter_ns, call);
 	}
 	/* A nonblocking creation waits without a call. */
@@ -167,7 +172,7 @@ static void find_wait(const struct nspy_scene *scene, uint32_t i, uint64_t min_w
 
 		if (!no_member(comm) && !(comm->flags & NSPY_COMM_READY) &&
 		    (comm->flags & NSPY_COMM_NONBLOCKING) &&
-		    comm->started_ns + min_wait_ns <= scene->now_ns)
+		    comm->started_ns + min_wait_ns <= page->published_ns)
 			wait_since(wait, comm->started_ns, NULL);
 	}
 }
@@ -181,6 +186,8 @@ static void find_silence(const struct nspy_scene *scene, uint64_t silence_ns)
 	for (uint32_t i = 0; i < scene->count; i++) {
 		const struct nspy_status *page = &scene->pages[i];
 
+		if (page->silent)
+			continue;
 		if (scene->waits[i].waiting ||
 		    (!nspy_page_gone(page) && page->last_call_ns + silence_ns > scene->now_ns))
 			return;
@@ -360,7 +367,7 @@ static void blame_absent(struct nspy_scene *scene, struct nspy_object *object,
 	for (uint32_t i = 0; !like->parent_key && i < scene->count; i++) {
 		const struct nspy_status *page = &scene->pages[i];
 
-		if (page->world_size == like->nranks && !came(page, like))
+		if (page->world_size == like->nranks && !page->silent && !came(page, like))
 			blame(scene, object, i);
 	}
 	if (!like->parent_key && object->unseen >= object->blamed_count)

@@ -146,7 +146,8 @@ bool nspy_verdict_death(struct nspy_inquiry *q)
 		  v->waiters == 1 ? "s" : "");
 	nspy_tell(v->cause, sizeof(v->cause), "%s ended while the others needed it", who);
 	if (page->call_count)
-		nspy_tell_line(v, "when it was last heard of, up to a second before, it was inside %s",
+		nspy_tell_line(v, "last heard of %llu s ago, inside %s",
+			       nspy_seconds(q->scene.now_ns - page->published_ns),
 			       nspy_status_name(page, page->calls_open[0].name));
 	return true;
 }
@@ -296,6 +297,75 @@ static bool conclude_missing(struct nspy_inquiry *q, const struct nspy_object *o
 		nspy_tell(v->cause, sizeof(v->cause), "%s never came to %s", who, v->operation);
 	tell_culprits(q);
 	tell_chain(q, object);
+	return true;
+}
+
+/* --- nodes that are not heard of --- */
+
+static bool has_comm(const struct nspy_status *page, uint64_t key)
+{
+	for (uint32_t k = 0; k < page->comm_count; k++)
+		if (page->comms[k].key == key)
+			return true;
+	return false;
+}
+
+/* The group of which somebody waits longest and a member has fallen silent. */
+static const struct nspy_group *deserted(const struct nspy_scene *scene, uint64_t *ret_since)
+{
+	const struct nspy_group *best = NULL;
+
+	for (uint32_t g = 0; g < scene->group_count; g++) {
+		const struct nspy_group *group = &scene->groups[g];
+		bool silent = false;
+		uint32_t waiters = 0;
+		uint64_t since;
+
+		for (uint32_t i = 0; i < scene->count && !silent; i++)
+			silent = scene->pages[i].silent && has_comm(&scene->pages[i], group->key);
+		since = silent ? survivor_waits(scene, group, &waiters) : 0;
+		if (!since || (best && since >= *ret_since))
+			continue;
+		best = group;
+		*ret_since = since;
+	}
+	return best;
+}
+
+static bool conclude_silent(struct nspy_inquiry *q)
+{
+	const struct nspy_scene *scene = &q->scene;
+	struct nspy_verdict *v = q->out;
+	uint64_t since = 0, heard = 0, waits = 0;
+	const struct nspy_group *group = deserted(scene, &since);
+	char who[200] = "", node[80] = "";
+	uint32_t listed;
+
+	if (!group || !long_enough(q, group, since))
+		return false;
+	for (uint32_t i = 0; i < scene->count; i++) {
+		const struct nspy_status *page = &scene->pages[i];
+
+		if (!page->silent || !has_comm(page, group->key))
+			continue;
+		nspy_verdict_blame(v, i);
+		heard = page->published_ns > heard ? page->published_ns : heard;
+		if (!node[0])
+			nspy_tell(node, sizeof(node), "%s", page->node);
+	}
+	nspy_verdict_set(v, NSPY_FOUND_COLLECTIVE_HANG, mix(group->key, 0x51e47), since);
+	v->comm_key = group->key;
+	v->waiters = count_waiting(scene, &waits);
+	v->owner = "node";
+	v->action = "see whether the node is up and reaches the job's directory";
+	listed = v->culprit_count < NSPY_CULPRITS_MAX ? v->culprit_count : NSPY_CULPRITS_MAX;
+	nspy_tell_ranks(who, sizeof(who), scene, v->culprits, listed);
+	nspy_tell_group(v->operation, sizeof(v->operation), scene, group);
+	nspy_tell(v->headline, sizeof(v->headline),
+		  "%" PRIu32 " ranks of %s wait since %llu s; %s (node %s) not heard of since %llu s",
+		  v->waiters, v->operation, nspy_seconds(scene->now_ns - since), who, node,
+		  nspy_seconds(scene->now_ns - heard));
+	nspy_tell(v->cause, sizeof(v->cause), "%s on node %s cannot be heard of", who, node);
 	return true;
 }
 
@@ -485,6 +555,17 @@ static void tell_below(struct nspy_inquiry *q, const struct nspy_group *group)
 		  "from host calls");
 }
 
+/* Whether all of them have been heard of since: else one may have missed what it had joined. */
+static bool all_fresh(const struct nspy_inquiry *q, const struct nspy_group *group,
+		      uint64_t since_ns)
+{
+	for (uint32_t m = group->first; m < group->first + group->count; m++)
+		if (q->scene.pages[q->scene.members[m].page].published_ns <
+		    since_ns + q->limits->confirm_ns)
+			return false;
+	return true;
+}
+
 static bool conclude_below(struct nspy_inquiry *q)
 {
 	struct nspy_verdict *v = q->out;
@@ -494,7 +575,8 @@ static bool conclude_below(struct nspy_inquiry *q)
 	uint64_t since = 0;
 
 	group = wait ? latest_group(&q->scene, page, &v->seq) : NULL;
-	if (!group || !long_enough(q, group, wait->since_ns))
+	if (!group || !long_enough(q, group, wait->since_ns) ||
+	    !all_fresh(q, group, wait->since_ns))
 		return false;
 	v->waiters = count_waiting(&q->scene, &since);
 	if (!v->waiters) /* stuck in a call of its own, and nobody minds */
@@ -523,6 +605,8 @@ int nspy_verdict_find(const struct nspy_status *pages, uint32_t count, uint64_t 
 		return rc;
 	object = main_object(&q.scene);
 	if (object && conclude_missing(&q, object))
+		return 0;
+	if (!object && conclude_silent(&q))
 		return 0;
 	object = object ? NULL : stuck_creation(&q.scene);
 	if (object && conclude_creation(&q, object))

@@ -7,9 +7,11 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
+#include "across.h"
 #include "clock.h"
 #include "core.h"
 #include "event.h"
+#include "exchange.h"
 #include "gather.h"
 #include "live.h"
 #include "outbox.h"
@@ -89,13 +91,34 @@ static void judge(const struct nspy_status *pages, uint32_t count, uint64_t now_
 		get_scratch(scratch.bytes ? 2 * scratch.bytes : SCRATCH_MIN);
 }
 
-/* Without shared memory a process sees only itself, and waits twice as long before it speaks. */
-static void tick_alone(struct nspy_status *own, uint64_t now_ns, struct nspy_limits limits)
+/* Twice the patience where only a part can be seen. */
+static struct nspy_limits patient(const struct nspy_limits *limits)
 {
-	limits.hang_ns *= 2;
-	limits.note_ns *= 2;
-	limits.start_ns *= 2;
-	judge(own, 1, now_ns, &limits, 0, own);
+	struct nspy_limits twice = *limits;
+
+	twice.hang_ns *= 2;
+	twice.note_ns *= 2;
+	twice.start_ns *= 2;
+	return twice;
+}
+
+static void speak(const struct nspy_local *local, struct nspy_status *own, uint64_t now_ns,
+		  const struct nspy_limits *limits)
+{
+	uint64_t told = told_by_others(local);
+	struct nspy_limits twice = patient(limits);
+	struct nspy_view view;
+
+	if (!nspy_across_wanted(local)) {
+		judge(local->pages, local->count, now_ns, limits, told, own);
+		return;
+	}
+	own->event_key = told ? told : own->event_key;
+	nspy_across_look(local, now_ns, limits, own, &view);
+	if (view.judge)
+		judge(view.pages, view.count, now_ns, view.whole ? limits : &twice, told, own);
+	if (view.whole)
+		nspy_across_tell(now_ns);
 }
 
 static void tick(const struct nspy_limits *limits, bool shared)
@@ -105,16 +128,18 @@ static void tick(const struct nspy_limits *limits, bool shared)
 	const struct nspy_local *local;
 
 	if (!shared) {
-		tick_alone(own, now, *limits);
+		/* A process that sees only itself. */
+		struct nspy_limits twice = patient(limits);
+
+		judge(own, 1, now, &twice, 0, own);
 		return;
 	}
 	nspy_pages_publish(own);
 	local = nspy_pages_read(now, FRESH_NS);
-	if (local->own == local->count || local->speaker != local->own) {
+	if (local->own < local->count && local->speaker == local->own)
+		speak(local, own, now, limits);
+	else
 		nspy_event_silent();
-		return;
-	}
-	judge(local->pages, local->count, now, limits, told_by_others(local), own);
 }
 
 static void *watch_main(void *unused)
@@ -149,6 +174,8 @@ static void start(void)
 		return;
 	nspy_outbox_start();
 	nspy_event_start();
+	nspy_exchange_start();
+	nspy_across_start(nspy_monotonic_ns());
 	scratch = (struct nspy_arena){0}; /* a forked child has not inherited it */
 	sigfillset(&all);
 	nspy_sys_pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -161,6 +188,12 @@ static void start(void)
 		nspy_sys_pthread_detach(thread);
 }
 
+static void write_files(void)
+{
+	nspy_outbox_write();
+	nspy_exchange_work();
+}
+
 static void stop(void)
 {
 	nspy_pages_say_exit(nspy_core.head->exit_code);
@@ -171,7 +204,7 @@ static __attribute__((constructor)) void loaded(void)
 {
 	static struct nspy_service service = {
 		.start = start,
-		.write = nspy_outbox_write,
+		.write = write_files,
 		.stop = stop,
 	};
 

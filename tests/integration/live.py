@@ -180,6 +180,75 @@ def test_resumes(scratch):
         ["finding", "end"], events(scratch)
 
 
+def run_nodes(scratch, pattern, *options, fault=None, env=None):
+    """Four nodes of two ranks, which see each other's messages only."""
+    return run_until(scratch, pattern, "--node-size", "2", "--steps", "2000", *options, fault=fault,
+                     env=dict({"NCCLSPY_BOARD_S": "1"}, **(env or {})))
+
+
+def test_nodes(scratch):
+    """The leading node tells in full, each of the others a line."""
+    result = run_nodes(scratch, r"(?s)(\(in full on node node-0\).*){3}",
+                       fault="rank=5,op=all_reduce,nth=900,do=hang")
+    lines = block(result, "COLLECTIVE_HANG")
+    assert named(verdict(lines)) == [5], lines
+    assert any("rank 5 (node node-2" in line for line in lines), lines
+    assert len(told(result)) == 4, str(result)
+    assert result.err.count("VERDICT: ") == 1, str(result)
+
+
+def test_nodes_died(scratch):
+    result = run_nodes(scratch, r"(?s)(\(in full on node node-0\).*){3}",
+                       fault="rank=6,op=all_reduce,nth=900,do=kill")
+    assert {one[2] for one in told(result)} == {"RANK_DIED"}, str(result)
+    assert named(verdict(block(result, "RANK_DIED"))) == [6], str(result)
+
+
+def test_more_node_gone(scratch):
+    """Nothing of a node runs any more, as if it had lost power."""
+    result = run_nodes(scratch, r"-> references/", fault="rank=4-5,op=all_reduce,nth=900,do=stop")
+    lines = block(result, "COLLECTIVE_HANG")
+    assert named(verdict(lines)) == [4, 5] and "not heard of" in lines[0], lines
+
+
+def test_more_leading_node_gone(scratch):
+    """Another node takes over."""
+    result = run_nodes(scratch, r"-> references/", fault="rank=0-1,op=all_reduce,nth=900,do=stop")
+    lines = block(result, "COLLECTIVE_HANG")
+    assert named(verdict(lines)) == [0, 1] and "not heard of" in lines[0], lines
+
+
+def test_more_garbage_on_the_board(scratch):
+    """Files that are cut, foreign or noise do not matter, nor does a link to somewhere else."""
+    board = os.path.join(scratch.traces, scratch.env["NCCLSPY_JOB"], "board")
+    scratch.file(os.path.join(board, "noise.1.node"), "NSPYSTAT" + "x" * 5000)
+    scratch.file(os.path.join(board, "empty.1.node"), "")
+    scratch.file(os.path.join(board, "job.digest"), "ncclspy-digest 1\n0\n")
+    os.symlink("/dev/zero", os.path.join(board, "endless.1.node"))
+    os.mkfifo(os.path.join(board, "pipe.1.node"))
+    os.mkdir(os.path.join(board, "folder.1.node"))
+    result = run_nodes(scratch, r"(?s)(\(in full on node node-0\).*){3}",
+                       fault="rank=5,op=all_reduce,nth=900,do=hang")
+    assert named(verdict(block(result, "COLLECTIVE_HANG"))) == [5], str(result)
+
+
+def test_more_board_refused(scratch):
+    """No board can be had: the nodes speak of what they see themselves, and blame nobody else."""
+    scratch.file(os.path.join(scratch.traces, scratch.env["NCCLSPY_JOB"], "board"), "a file")
+    result = run_nodes(scratch, r"-> references/", fault="rank=5,op=all_reduce,nth=900,do=hang")
+    for line in result.err.splitlines():
+        if "VERDICT: " in line:
+            assert set(named(line.split("VERDICT: ")[1])) <= {5}, line
+
+
+def test_more_nodes_healthy(scratch):
+    result = jobs.run_job(scratch, *JOB, "--node-size", "2", "--steps", "600",
+                          env=dict(SETTINGS, NCCLSPY_BOARD_S="1"))
+    assert result.status == 0 and not told(result), str(result)
+    board = os.path.join(scratch.traces, scratch.env["NCCLSPY_JOB"], "board")
+    assert len(glob.glob(os.path.join(board, "*.node"))) == 4, os.listdir(board)
+
+
 def test_more_off(scratch):
     """NCCLSPY_WATCH=0 says nothing, and publishes nothing."""
     result = jobs.run_job(scratch, *JOB, "--timeout", "5",

@@ -198,7 +198,19 @@ static void test_stale_page(void **state)
 	(void)state;
 	three_wait_for_rank_3(LONG);
 	pages[3].published_ns = LONG - S;
-	expect(NSPY_FOUND_COLLECTIVE_HANG, -1);
+	assert_int_equal(find(), NSPY_FOUND_NONE);
+}
+
+/* Its node is not heard of any more: that is told, and what it lacks is not. */
+static void test_silent_node(void **state)
+{
+	(void)state;
+	three_wait_for_rank_3(LONG);
+	pages[3].published_ns = LONG - S;
+	pages[3].silent = true;
+	expect(NSPY_FOUND_COLLECTIVE_HANG, 3);
+	assert_non_null(strstr(verdict.headline, "not heard of since 201 s"));
+	assert_string_equal(verdict.owner, "node");
 }
 
 static void test_stopped(void **state)
@@ -494,6 +506,7 @@ int main(void)
 		TEST(warm_up),
 		TEST(serving),
 		TEST(stale_page),
+		TEST(silent_node),
 		TEST(stopped),
 		TEST(works_and_is_late),
 		TEST(chain),
