@@ -23,7 +23,7 @@ static uint64_t number(struct walk *w, uint64_t value, unsigned int bytes)
 
 	if (w->bad || w->left < bytes) {
 		w->bad = true;
-		return 0;
+		return w->write ? value : 0; /* what is written stays as it is */
 	}
 	for (unsigned int i = 0; i < bytes; i++) {
 		if (w->write)

@@ -167,22 +167,32 @@ static void keep_current(uint64_t now_ns)
 	state.count = kept;
 }
 
+/* A damaged file spoils itself only. */
+static void decode_files(void)
+{
+	const uint8_t *file;
+	size_t cursor = 0, bytes;
+
+	state.arena.used = 0;
+	state.count = 0;
+	while (!state.small && (file = nspy_exchange_next(&cursor, &bytes)) != NULL)
+		state.count += nspy_board_decode(file, bytes, &state.arena,
+						 &state.pages[state.count],
+						 state.capacity - state.count, &state.small);
+}
+
 static void read_pages(uint64_t now_ns)
 {
-	size_t bytes;
 	bool heads_only;
-	const uint8_t *data = nspy_exchange_pages(&bytes, &heads_only);
 
-	if (!data)
+	if (!nspy_exchange_pages(&heads_only))
 		return;
 	do {
 		if (state.small || !state.pages)
 			grow();
 		if (!state.pages)
 			break;
-		state.arena.used = 0;
-		state.count = nspy_board_decode(data, bytes, &state.arena, state.pages,
-						state.capacity, &state.small);
+		decode_files();
 	} while (state.small && state.arena.bytes < ARENA_MAX);
 	nspy_exchange_done();
 	keep_current(now_ns);

@@ -22,6 +22,7 @@
 #define ROOM_MIN    ((size_t)32 << 10)
 #define IN_MAX      ((size_t)256 << 20)
 #define NAME_BYTES  300u
+#define LENGTH_BYTES 8u /* stand before each file in what was read */
 
 /* Whose turn it is with a buffer. */
 enum turn { TURN_FREE, TURN_WRITER, TURN_WATCHER };
@@ -112,15 +113,23 @@ bool nspy_exchange_ask_pages(bool heads_only)
 	return true;
 }
 
-const uint8_t *nspy_exchange_pages(size_t *ret_bytes, bool *ret_heads_only)
+bool nspy_exchange_pages(bool *ret_heads_only)
 {
-	static const uint8_t none[1];
-
 	if (turn_of(&box.in.turn) != TURN_WATCHER)
-		return NULL;
-	*ret_bytes = box.in.bytes;
+		return false;
 	*ret_heads_only = box.heads_only;
-	return box.in.data ? box.in.data : none;
+	return true;
+}
+
+const uint8_t *nspy_exchange_next(size_t *cursor, size_t *ret_bytes)
+{
+	const uint8_t *file = box.in.data + *cursor + LENGTH_BYTES;
+
+	if (*cursor >= box.in.bytes)
+		return NULL;
+	*ret_bytes = (size_t)nspy_le64_load(file - LENGTH_BYTES);
+	*cursor += LENGTH_BYTES + *ret_bytes;
+	return file;
 }
 
 void nspy_exchange_done(void)
@@ -203,22 +212,26 @@ static void take_file(int dir, const char *name)
 	size_t most = box.heads_only ? NSPY_STATUS_BYTES_MAX : IN_MAX;
 	struct stat st;
 	ssize_t n = -1;
+	uint8_t *at;
 
 	if (fd < 0)
 		return;
 	if (nspy_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) {
 		if ((size_t)st.st_size < most)
 			most = (size_t)st.st_size;
-		if (make_room(&box.in, box.in.bytes + most))
-			n = read(fd, box.in.data + box.in.bytes, most);
+		if (make_room(&box.in, box.in.bytes + LENGTH_BYTES + most))
+			n = read(fd, box.in.data + box.in.bytes + LENGTH_BYTES, most);
 	}
 	close(fd);
+	if (n <= 0)
+		return;
+	at = box.in.data + box.in.bytes;
 	/* The length of a page stands in its head. */
 	if (box.heads_only && n >= (ssize_t)NSPY_STATUS_HEAD_BYTES &&
-	    nspy_le32_load(box.in.data + box.in.bytes + 12) < (uint32_t)n)
-		n = (ssize_t)nspy_le32_load(box.in.data + box.in.bytes + 12);
-	if (n > 0)
-		box.in.bytes += (size_t)n;
+	    nspy_le32_load(at + LENGTH_BYTES + 12) < (uint32_t)n)
+		n = (ssize_t)nspy_le32_load(at + LENGTH_BYTES + 12);
+	nspy_le64_store(at, (uint64_t)n);
+	box.in.bytes += LENGTH_BYTES + (size_t)n;
 }
 
 static bool is_node_file(const char *name)

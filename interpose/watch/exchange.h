@@ -28,8 +28,10 @@ void nspy_exchange_post(size_t bytes);
  * has not been served and taken yet.
  */
 bool nspy_exchange_ask_pages(bool heads_only);
-/* What has come: pages one after the other; NULL: nothing new. Ours until nspy_exchange_done. */
-const uint8_t *nspy_exchange_pages(size_t *ret_bytes, bool *ret_heads_only);
+/* Whether files have come; they stay until nspy_exchange_done. */
+bool nspy_exchange_pages(bool *ret_heads_only);
+/* The next of them, NULL after the last; *cursor starts at 0. */
+const uint8_t *nspy_exchange_next(size_t *cursor, size_t *ret_bytes);
 void nspy_exchange_done(void);
 
 void nspy_exchange_post_digest(const struct nspy_digest *digest);

@@ -115,6 +115,8 @@ static void test_everything_fits(void **state)
 	assert_int_equal(decode(sizeof(page), &back), 0);
 	assert_int_equal(back.op_count, NSPY_STATUS_OPS_MAX);
 	assert_int_equal(nspy_status_encode(&s, most, page, 4096), -ENOBUFS);
+	assert_int_equal(ops[100].seq, 101);
+	assert_int_equal(comms[60].key, 61);
 	assert_int_equal(nspy_status_encode(&s, most, page, 8), -ENOBUFS);
 }
 
