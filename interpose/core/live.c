@@ -112,8 +112,8 @@ bool nspy_live_create(bool want_file)
 		bytes = fit_pages(NSPY_LIVE_BYTES);
 		area = nspy_live_map_private(bytes, MAP_POPULATE);
 	}
-	extra = nspy_live_map_private(extra_slot_bytes + NSPY_EXTRA_PAGES * sizeof(struct nspy_page),
-			    MAP_NORESERVE);
+	extra = nspy_live_map_private(
+		extra_slot_bytes + NSPY_EXTRA_PAGES * sizeof(struct nspy_page), MAP_NORESERVE);
 	if (!area || !extra)
 		return false;
 	lay_out((struct nspy_live_head *)area, bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The few lines ncclspy prints on the job's stderr. Callers queue; the writer thread prints, each
+ * The few lines ncclspy prints on the job's stderr. Callers queue; the watcher prints, each
  * line with one write of at most PIPE_BUF bytes, and never waits: a line that stderr does not take
  * at once is dropped and counted.
  */

@@ -9,7 +9,8 @@
 #include <stdbool.h>
 
 struct nspy_service {
-	/* Recording starts, also again in a forked child. context: the application's thread, cold. */
+	/* Recording starts, also again in a forked child. context: the application's thread, cold.
+	 */
 	void (*start)(void);
 	/* Now and then; may block in a file system. context: writer thread. */
 	void (*write)(void);

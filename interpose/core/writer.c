@@ -101,7 +101,8 @@ static void tick(struct schedule *s)
 		nspy_sibling_save();
 		s->next_sibling = now + SIBLING_NS;
 	}
-	/* stderr is the watcher's; a log file lies on a file system, which the watcher never touches. */
+	/* stderr is the watcher's; a log file lies on a file system, which the watcher never
+	 * touches. */
 	if (nspy_core.env.NCCLSPY_LOG_FILE[0] ||
 	    !atomic_load_explicit(&nspy_core.watching, memory_order_relaxed))
 		nspy_say_flush();

@@ -43,17 +43,17 @@ enum nspy_status_state {
 struct nspy_status_comm {
 	uint64_t key; /* as in struct nspy_comm_rec */
 	uint64_t parent_key;
-	uint64_t enqueued;  /* collectives entered so far */
-	uint64_t completed; /* of these, known to be done: the application waited for them */
-	uint64_t captured;  /* collectives recorded into the latest graph */
-	uint64_t last_ns;   /* when a collective was last seen to be entered, 0 = never */
+	uint64_t enqueued;   /* collectives entered so far */
+	uint64_t completed;  /* of these, known to be done: the application waited for them */
+	uint64_t captured;   /* collectives recorded into the latest graph */
+	uint64_t last_ns;    /* when a collective was last seen to be entered, 0 = never */
 	uint64_t started_ns; /* when its creation began, 0 = not seen */
-	int32_t nranks;     /* -1 = not known */
-	int32_t rank;       /* -1 = not known */
+	int32_t nranks;      /* -1 = not known */
+	int32_t rank;        /* -1 = not known */
 	int32_t color;
 	uint32_t ordinal;
-	uint16_t origin; /* enum nspy_comm_origin */
-	uint8_t flags;   /* enum nspy_comm_flag */
+	uint16_t origin;     /* enum nspy_comm_origin */
+	uint8_t flags;       /* enum nspy_comm_flag */
 	int16_t async_error; /* last seen by the application, -1 = never asked */
 	/* Signature of the operation number `enqueued`, as far as its record was seen. */
 	uint16_t name; /* index into names, NSPY_STATUS_NONE = not seen */
@@ -124,11 +124,11 @@ struct nspy_status {
 	uint64_t last_call_ns;    /* when a call last ended */
 	/* The thread that made the last call, and what was used since: is it working? */
 	uint32_t caller_tid;
-	char caller_state;     /* as in /proc/<pid>/stat, '?' = not known */
-	char caller_wchan[32]; /* "" = not known */
-	uint64_t busy_for_ns;     /* how long that has been looked at */
-	uint64_t busy_cpu_ns;     /* of that thread */
-	uint64_t busy_io_bytes;   /* of the process, ours taken off */
+	char caller_state;      /* as in /proc/<pid>/stat, '?' = not known */
+	char caller_wchan[32];  /* "" = not known */
+	uint64_t busy_for_ns;   /* how long that has been looked at */
+	uint64_t busy_cpu_ns;   /* of that thread */
+	uint64_t busy_io_bytes; /* of the process, ours taken off */
 
 	/* What this process, as speaker of its node, has reported and sees as still going on. */
 	uint64_t event_key; /* 0 = nothing */

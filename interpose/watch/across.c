@@ -176,9 +176,9 @@ static void decode_files(void)
 	state.arena.used = 0;
 	state.count = 0;
 	while (!state.small && (file = nspy_exchange_next(&cursor, &bytes)) != NULL)
-		state.count += nspy_board_decode(file, bytes, &state.arena,
-						 &state.pages[state.count],
-						 state.capacity - state.count, &state.small);
+		state.count +=
+			nspy_board_decode(file, bytes, &state.arena, &state.pages[state.count],
+					  state.capacity - state.count, &state.small);
 }
 
 static void read_pages(uint64_t now_ns)

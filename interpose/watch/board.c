@@ -64,8 +64,8 @@ static void move(uint64_t *time_ns, int64_t by)
 void nspy_board_shift(struct nspy_status *page, uint64_t now_ns, uint64_t now_real_ns,
 		      uint64_t slack_ns)
 {
-	uint64_t age = now_real_ns > page->published_real_ns ? now_real_ns - page->published_real_ns
-							     : 0;
+	uint64_t age =
+		now_real_ns > page->published_real_ns ? now_real_ns - page->published_real_ns : 0;
 	int64_t by;
 
 	if (age > slack_ns)
@@ -120,7 +120,7 @@ bool nspy_digest_decode(const char *data, size_t bytes, struct nspy_digest *ret)
 	char line[NSPY_DIGEST_TEXT];
 
 	memset(ret, 0, sizeof(*ret));
-	if (bytes <= SUM_LINE_BYTES || bytes > NSPY_DIGEST_BYTES)
+	if (!data || bytes <= SUM_LINE_BYTES || bytes > NSPY_DIGEST_BYTES)
 		return false;
 	(void)line_of(end - SUM_LINE_BYTES, end, line, sizeof(line));
 	if (strlen(line) != SUM_LINE_BYTES - 1 ||

@@ -39,7 +39,7 @@ void nspy_board_shift(struct nspy_status *page, uint64_t now_ns, uint64_t now_re
 
 struct nspy_digest {
 	uint64_t when_real_ns;
-	uint64_t key; /* of what is wrong, 0 = nothing */
+	uint64_t key;  /* of what is wrong, 0 = nothing */
 	char node[64]; /* that wrote it */
 	char text[NSPY_DIGEST_TEXT];
 };

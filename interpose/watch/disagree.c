@@ -60,10 +60,9 @@ static void add_sights(const struct nspy_scene *scene, const struct nspy_member 
 
 		if (call->comm == member->comm && call->klass == NSPY_CLASS_COLL && call->seq &&
 		    !(call->flags & (NSPY_CALL_CAPTURED | NSPY_CALL_NOSEQ)))
-			s->items[s->count++] = (struct sight){call->seq,      call->count,
-							      member->page,   call->peer,
-							      call->name,     call->datatype,
-							      call->redop};
+			s->items[s->count++] =
+				(struct sight){call->seq,  call->count,    member->page, call->peer,
+					       call->name, call->datatype, call->redop};
 	}
 }
 
@@ -111,8 +110,8 @@ static uint32_t agreeing(const struct nspy_scene *scene, const struct sights *s,
 
 static const char *type_name(uint8_t type)
 {
-	static const char *const names[] = {"int8",    "uint8",   "int32",   "uint32",
-					    "int64",   "uint64",  "float16", "float32",
+	static const char *const names[] = {"int8",    "uint8",    "int32",      "uint32",
+					    "int64",   "uint64",   "float16",    "float32",
 					    "float64", "bfloat16", "float8e4m3", "float8e5m2"};
 
 	return type < sizeof(names) / sizeof(names[0]) ? names[type] : "another type";
@@ -190,8 +189,10 @@ static void conclude(struct nspy_inquiry *q, const struct nspy_group *group, con
 	}
 	/* Equally many on both sides: which is right cannot be told. */
 	v->culprit_count = 0;
-	nspy_tell(v->cause, sizeof(v->cause), "ranks disagree about %s; which side is right is not "
-					      "determinable", v->operation);
+	nspy_tell(v->cause, sizeof(v->cause),
+		  "ranks disagree about %s; which side is right is not "
+		  "determinable",
+		  v->operation);
 }
 
 /* The first operation of a group on which sights differ. */
@@ -301,8 +302,8 @@ static bool find_inversion(const struct nspy_scene *scene, const struct nspy_gro
 
 	for (uint32_t a = 0; a < group->count; a++)
 		for (uint32_t b = 0; b < a && pairs < ORDER_PAIRS_MAX; b++, pairs++)
-			if (inverted(&scene->pages[members[a].page],
-				     &scene->pages[members[b].page], ret))
+			if (inverted(&scene->pages[members[a].page], &scene->pages[members[b].page],
+				     ret))
 				return true;
 	return false;
 }
@@ -342,8 +343,9 @@ static void conclude_order(struct nspy_inquiry *q, const struct inversion *in, i
 		return;
 	}
 	v->culprit_count = 0;
-	nspy_tell(v->cause, sizeof(v->cause), "ranks use two communicators in different order; which "
-					      "is meant is not determinable");
+	nspy_tell(v->cause, sizeof(v->cause),
+		  "ranks use two communicators in different order; which "
+		  "is meant is not determinable");
 }
 
 /* Ranks that entered two operations in another order than most; the operations' own ranks vote. */

@@ -117,9 +117,9 @@ static void print(const struct nspy_verdict *v, const struct nspy_status *pages)
 	size_t n = 0;
 
 	(void)snprintf(first, sizeof(first), "P%d %s %s", v->priority, info->id, v->headline);
-	(void)snprintf(second, sizeof(second), "VERDICT: %s. page: %s. do: %s. restart: %s", v->cause,
-		       v->owner ? v->owner : info->owner, v->action ? v->action : info->action,
-		       info->restart);
+	(void)snprintf(second, sizeof(second), "VERDICT: %s. page: %s. do: %s. restart: %s",
+		       v->cause, v->owner ? v->owner : info->owner,
+		       v->action ? v->action : info->action, info->restart);
 	(void)snprintf(last, sizeof(last),
 		       "-> references/%s section %d   ncclspy explain %s   report: ncclspy-analyze "
 		       "report %.160s",

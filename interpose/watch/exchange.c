@@ -17,11 +17,11 @@
 #include "trace_bytes.h"
 #include "trace_stat.h"
 
-#define NODE_SUFFIX ".node"
-#define DIGEST_NAME "job.digest"
-#define ROOM_MIN    ((size_t)32 << 10)
-#define IN_MAX      ((size_t)256 << 20)
-#define NAME_BYTES  300u
+#define NODE_SUFFIX  ".node"
+#define DIGEST_NAME  "job.digest"
+#define ROOM_MIN     ((size_t)32 << 10)
+#define IN_MAX       ((size_t)256 << 20)
+#define NAME_BYTES   300u
 #define LENGTH_BYTES 8u /* stand before each file in what was read */
 
 /* Whose turn it is with a buffer. */

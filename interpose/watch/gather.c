@@ -77,8 +77,8 @@ bool nspy_gather_start(void)
 static void copy_clock(void)
 {
 	for (int attempt = 0; attempt < 100; attempt++) {
-		uint32_t before = atomic_load_explicit(&nspy_core.head->clock_version,
-						       memory_order_acquire);
+		uint32_t before =
+			atomic_load_explicit(&nspy_core.head->clock_version, memory_order_acquire);
 
 		own->piece_count = nspy_clock_pieces(nspy_core.head, own->pieces);
 		nspy_load_barrier();

@@ -17,15 +17,15 @@
 #include "live.h"
 #include "trace_stat.h"
 
-#define SHM_DIR        "/dev/shm"
+#define SHM_DIR "/dev/shm"
 /* Decoded pages; grows with what there is to decode. */
-#define ARENA_MIN      ((size_t)128 << 10)
-#define ARENA_MAX      ((size_t)NSPY_LOCAL_PAGES_MAX * NSPY_STATUS_BYTES_MAX * 2)
-#define READ_ATTEMPTS  3
+#define ARENA_MIN     ((size_t)128 << 10)
+#define ARENA_MAX     ((size_t)NSPY_LOCAL_PAGES_MAX * NSPY_STATUS_BYTES_MAX * 2)
+#define READ_ATTEMPTS 3
 /* Behind the page, outside its checksum: what the exiting thread leaves with two stores. */
-#define EXIT_OFFSET    NSPY_STATUS_BYTES_MAX
-#define FILE_BYTES     (NSPY_STATUS_BYTES_MAX + 64u)
-#define LEFTOVER_NS    (60ull * 1000000000ull) /* pages of the dead are evidence so long */
+#define EXIT_OFFSET NSPY_STATUS_BYTES_MAX
+#define FILE_BYTES  (NSPY_STATUS_BYTES_MAX + 64u)
+#define LEFTOVER_NS (60ull * 1000000000ull) /* pages of the dead are evidence so long */
 
 struct exit_note {
 	int32_t code;
@@ -377,8 +377,8 @@ void nspy_pages_remove(void)
 	if (!pages || !pages->shared)
 		return;
 	/*
-	 * Pages of those that left stay for the ones that may still wait for them. Each has put down
-	 * its note before it counts, so the last one finds nobody.
+	 * Pages of those that left stay for the ones that may still wait for them. Each has put
+	 * down its note before it counts, so the last one finds nobody.
 	 */
 	if (!running(pages->prefix, entries, sizeof(entries)))
 		for_each_page(pages->prefix, entries, sizeof(entries), unlink_page);

@@ -19,9 +19,9 @@
 struct nspy_local {
 	struct nspy_status pages[NSPY_LOCAL_PAGES_MAX];
 	uint32_t count;
-	uint32_t own;      /* which is ours; count if it is not there */
-	uint32_t bad;      /* torn or damaged ones */
-	uint32_t speaker;  /* the lowest live rank; count if there is none */
+	uint32_t own;     /* which is ours; count if it is not there */
+	uint32_t bad;     /* torn or damaged ones */
+	uint32_t speaker; /* the lowest live rank; count if there is none */
 };
 
 /* Forgets what a forked child has inherited. context: the thread that starts recording. */

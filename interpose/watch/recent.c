@@ -183,8 +183,9 @@ static void take_call(const struct nspy_rec *rec, uint32_t tid)
  * after it has given the page a new generation. Hidden from ThreadSanitizer: a copy that was
  * disturbed is thrown away.
  */
-__attribute__((no_sanitize("thread"))) static uint32_t
-copy_page(const struct nspy_page *page, struct cursor *cursor, uint32_t *ret_tid)
+__attribute__((no_sanitize("thread"))) static uint32_t copy_page(const struct nspy_page *page,
+								 struct cursor *cursor,
+								 uint32_t *ret_tid)
 {
 	uint32_t state = atomic_load_explicit(&page->state, memory_order_acquire);
 	uint32_t committed = atomic_load_explicit(&page->committed, memory_order_acquire);

@@ -252,8 +252,7 @@ static bool can_blame(const struct nspy_scene *scene, uint32_t page, uint64_t si
 
 static void blame(struct nspy_scene *scene, struct nspy_object *object, uint32_t page)
 {
-	if (!can_blame(scene, page, object->since_ns) ||
-	    scene->blamed_count == scene->blamed_room)
+	if (!can_blame(scene, page, object->since_ns) || scene->blamed_count == scene->blamed_room)
 		return;
 	scene->blamed[scene->blamed_count++] = page;
 	object->blamed_count++;
@@ -264,14 +263,13 @@ static void blame(struct nspy_scene *scene, struct nspy_object *object, uint32_t
 static void drop_if_useless(struct nspy_scene *scene, const struct nspy_object *object,
 			    uint32_t links_before)
 {
-	if (object->waiters && (object->blamed_count || object->unseen ||
-				object->kind == NSPY_OBJECT_CREATE))
+	if (object->waiters &&
+	    (object->blamed_count || object->unseen || object->kind == NSPY_OBJECT_CREATE))
 		return;
 	for (uint32_t i = 0; i < scene->count; i++)
 		while (scene->waits[i].first_link != NSPY_NOWHERE &&
 		       scene->waits[i].first_link >= links_before)
-			scene->waits[i].first_link =
-				scene->links[scene->waits[i].first_link].next;
+			scene->waits[i].first_link = scene->links[scene->waits[i].first_link].next;
 	scene->link_count = links_before;
 	scene->blamed_count = object->first_blamed;
 	scene->object_count--;
@@ -301,8 +299,7 @@ static void add_ordered(struct nspy_scene *scene, uint32_t g, enum nspy_object_k
 	for (uint32_t m = group->first; m < group->first + group->count; m++) {
 		const struct nspy_member *member = &scene->members[m];
 
-		if (scene->waits[member->page].waiting &&
-		    progress_of(scene, member, kind) > low)
+		if (scene->waits[member->page].waiting && progress_of(scene, member, kind) > low)
 			add_waiter(scene, object, member->page);
 	}
 	for (uint32_t m = group->first; m < group->first + group->count; m++) {
@@ -389,8 +386,7 @@ static void add_creation(struct nspy_scene *scene, uint32_t g)
 			add_waiter(scene, object, member->page);
 	}
 	if (object->waiters)
-		blame_absent(scene, object,
-			     nspy_scene_comm(scene, &scene->members[group->first]));
+		blame_absent(scene, object, nspy_scene_comm(scene, &scene->members[group->first]));
 	drop_if_useless(scene, object, links_before);
 }
 
@@ -481,8 +477,7 @@ static int take_memory(struct nspy_scene *scene, struct nspy_arena *arena)
 	scene->links = nspy_arena_take(arena, links, sizeof(*scene->links));
 	/* Creations may blame anybody: what goes beyond this is left out of the list. */
 	scene->blamed_room = (uint32_t)(links + 8u * scene->count);
-	scene->blamed =
-		nspy_arena_take(arena, scene->blamed_room, sizeof(*scene->blamed));
+	scene->blamed = nspy_arena_take(arena, scene->blamed_room, sizeof(*scene->blamed));
 	return scene->waits && scene->members && scene->groups && scene->objects && scene->links &&
 			       scene->blamed
 		       ? 0

@@ -46,13 +46,13 @@ struct nspy_object {
 	enum nspy_object_kind kind;
 	uint32_t group;
 	uint64_t seq;
-	int32_t src, dst;   /* ranks of the communicator */
-	bool send_missing;  /* P2P: it is the send that has not come */
+	int32_t src, dst;  /* ranks of the communicator */
+	bool send_missing; /* P2P: it is the send that has not come */
 	uint32_t first_blamed, blamed_count;
 	uint32_t waiters;
-	uint32_t unseen;    /* members nothing is known of */
-	uint64_t since_ns;  /* the longest waiter began then */
-	uint32_t longest;   /* its page */
+	uint32_t unseen;   /* members nothing is known of */
+	uint64_t since_ns; /* the longest waiter began then */
+	uint32_t longest;  /* its page */
 };
 
 struct nspy_page_wait {

@@ -12,13 +12,13 @@
 const struct nspy_catalog_entry nspy_catalog[] = {
 #define NSPY_FINDING(id_, priority_, title_, file_, section_, owner_, restart_, action_)           \
 	{.id = #id_,                                                                               \
-	 .title = title_,                                                                          \
-	 .page = file_,                                                                            \
-	 .owner = owner_,                                                                          \
-	 .restart = restart_,                                                                      \
-	 .action = action_,                                                                        \
-	 .priority = priority_,                                                                    \
-	 .section = section_},
+	 .title = (title_),                                                                        \
+	 .page = (file_),                                                                          \
+	 .owner = (owner_),                                                                        \
+	 .restart = (restart_),                                                                    \
+	 .action = (action_),                                                                      \
+	 .priority = (priority_),                                                                  \
+	 .section = (section_)},
 #include "findings.def"
 #undef NSPY_FINDING
 };
@@ -172,7 +172,8 @@ void nspy_tell_object(char *out, size_t bytes, const struct nspy_scene *scene,
 		nspy_tell(out, bytes, "graph replay #%" PRIu64 " with operations of ", object->seq);
 		break;
 	case NSPY_OBJECT_P2P:
-		nspy_tell(out, bytes, "%s #%" PRIu64 " from rank %" PRId32 " to rank %" PRId32 " of ",
+		nspy_tell(out, bytes,
+			  "%s #%" PRIu64 " from rank %" PRId32 " to rank %" PRId32 " of ",
 			  object->send_missing ? "ncclSend" : "ncclRecv", object->seq, object->src,
 			  object->dst);
 		break;
@@ -228,7 +229,8 @@ void nspy_tell_doing(char *out, size_t bytes, const struct nspy_scene *scene, ui
 		nspy_tell(out, bytes, "is inside %s", nspy_status_name(page, call->name));
 		if (call->seq)
 			nspy_tell(out, bytes, " #%" PRIu64, call->seq);
-		nspy_tell(out, bytes, " since %llu s", nspy_seconds(scene->now_ns - call->enter_ns));
+		nspy_tell(out, bytes, " since %llu s",
+			  nspy_seconds(scene->now_ns - call->enter_ns));
 	} else {
 		nspy_tell(out, bytes, "is ");
 		tell_outside(out, bytes, scene, page);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Deaths, missing ranks, hangs. */
+/* Missing ranks, hangs, and the choice between all verdicts. */
 #include "compat.h"
 
 #include "verdict.h"
@@ -12,18 +12,19 @@
 #define BUSY_CPU_PERCENT 20u
 #define BUSY_IO_BYTES    (256u << 10)
 
-static uint64_t mix(uint64_t a, uint64_t b)
+uint64_t nspy_mix(uint64_t a, uint64_t b)
 {
 	return (a ^ b * 0x9E3779B97F4A7C15ULL) * 0xBF58476D1CE4E5B9ULL;
 }
 
 static uint64_t object_key(const struct nspy_scene *scene, const struct nspy_object *object)
 {
-	uint64_t key = mix(scene->groups[object->group].key, object->seq);
+	uint64_t key = nspy_mix(scene->groups[object->group].key, object->seq);
 
-	key = mix(key, (uint64_t)object->kind);
+	key = nspy_mix(key, (uint64_t)object->kind);
 	return object->kind == NSPY_OBJECT_P2P
-		       ? mix(key, (uint64_t)(uint32_t)object->src << 32 | (uint32_t)object->dst)
+		       ? nspy_mix(key,
+				  (uint64_t)(uint32_t)object->src << 32 | (uint32_t)object->dst)
 		       : key;
 }
 
@@ -60,16 +61,9 @@ static bool long_enough(struct nspy_inquiry *q, const struct nspy_group *group, 
 	return waited >= raised(q, group, q->limits->note_ns) || !q->out->note;
 }
 
-/* --- deaths --- */
-
-static bool died(const struct nspy_status *page)
-{
-	return page->state == NSPY_STATUS_EXITED ? page->exit_code != 0 : page->dead;
-}
-
 /* The longest wait of a living member of that group; 0 if none waits. */
-static uint64_t survivor_waits(const struct nspy_scene *scene, const struct nspy_group *group,
-			       uint32_t *ret_waiters)
+uint64_t nspy_verdict_longest_wait(const struct nspy_scene *scene, const struct nspy_group *group,
+				   uint32_t *ret_waiters)
 {
 	uint64_t since = 0;
 
@@ -83,73 +77,6 @@ static uint64_t survivor_waits(const struct nspy_scene *scene, const struct nspy
 			since = wait->since_ns;
 	}
 	return since;
-}
-
-/* Whether it died in the middle of things: the others still have a communicator with it and wait. */
-static bool needed(const struct nspy_inquiry *q, uint32_t page, struct nspy_verdict *v)
-{
-	const struct nspy_status *dead = &q->scene.pages[page];
-
-	for (uint32_t k = 0; k < dead->comm_count; k++) {
-		const struct nspy_group *group = nspy_scene_group(&q->scene, dead->comms[k].key);
-		uint32_t waiters = 0;
-		uint64_t since = group ? survivor_waits(&q->scene, group, &waiters) : 0;
-
-		if (!since)
-			continue;
-		v->comm_key = group->key;
-		v->waiters = waiters;
-		v->since_ns = since;
-		return true;
-	}
-	return false;
-}
-
-/* Others may have fallen with it: the one that fell silent first is told first. */
-static uint32_t first_death(const struct nspy_inquiry *q, struct nspy_verdict *v)
-{
-	uint32_t first = NSPY_NOWHERE;
-
-	for (uint32_t i = 0; i < q->scene.count; i++) {
-		const struct nspy_status *page = &q->scene.pages[i];
-
-		if (!died(page) || !needed(q, i, v))
-			continue;
-		if (first == NSPY_NOWHERE ||
-		    page->published_ns < q->scene.pages[first].published_ns)
-			first = i;
-	}
-	return first;
-}
-
-bool nspy_verdict_death(struct nspy_inquiry *q)
-{
-	struct nspy_verdict *v = q->out;
-	uint32_t first = first_death(q, v);
-	const struct nspy_status *page;
-	char who[160] = "", doing[160] = "", group[96] = "";
-
-	if (first == NSPY_NOWHERE)
-		return false;
-	page = &q->scene.pages[first];
-	(void)needed(q, first, v);
-	nspy_verdict_set(v, NSPY_FOUND_RANK_DIED, mix(page->run_id, NSPY_FOUND_RANK_DIED),
-			 v->since_ns);
-	v->note = false;
-	nspy_verdict_blame(v, first);
-	nspy_tell_rank(who, sizeof(who), page);
-	nspy_tell_doing(doing, sizeof(doing), &q->scene, first);
-	nspy_tell_group(group, sizeof(group), &q->scene, nspy_scene_group(&q->scene, v->comm_key));
-	nspy_tell(v->operation, sizeof(v->operation), "%s", group);
-	nspy_tell(v->headline, sizeof(v->headline), "%s %s; %" PRIu32 " rank%s of %s wait%s", who,
-		  doing, v->waiters, v->waiters == 1 ? "" : "s", group,
-		  v->waiters == 1 ? "s" : "");
-	nspy_tell(v->cause, sizeof(v->cause), "%s ended while the others needed it", who);
-	if (page->call_count)
-		nspy_tell_line(v, "last heard of %llu s ago, inside %s",
-			       nspy_seconds(q->scene.now_ns - page->published_ns),
-			       nspy_status_name(page, page->calls_open[0].name));
-	return true;
 }
 
 /* --- hangs --- */
@@ -323,7 +250,7 @@ static const struct nspy_group *deserted(const struct nspy_scene *scene, uint64_
 
 		for (uint32_t i = 0; i < scene->count && !silent; i++)
 			silent = scene->pages[i].silent && has_comm(&scene->pages[i], group->key);
-		since = silent ? survivor_waits(scene, group, &waiters) : 0;
+		since = silent ? nspy_verdict_longest_wait(scene, group, &waiters) : 0;
 		if (!since || (best && since >= *ret_since))
 			continue;
 		best = group;
@@ -353,7 +280,7 @@ static bool conclude_silent(struct nspy_inquiry *q)
 		if (!node[0])
 			nspy_tell(node, sizeof(node), "%s", page->node);
 	}
-	nspy_verdict_set(v, NSPY_FOUND_COLLECTIVE_HANG, mix(group->key, 0x51e47), since);
+	nspy_verdict_set(v, NSPY_FOUND_COLLECTIVE_HANG, nspy_mix(group->key, 0x51e47), since);
 	v->comm_key = group->key;
 	v->waiters = count_waiting(scene, &waits);
 	v->owner = "node";
@@ -362,7 +289,8 @@ static bool conclude_silent(struct nspy_inquiry *q)
 	nspy_tell_ranks(who, sizeof(who), scene, v->culprits, listed);
 	nspy_tell_group(v->operation, sizeof(v->operation), scene, group);
 	nspy_tell(v->headline, sizeof(v->headline),
-		  "%" PRIu32 " ranks of %s wait since %llu s; %s (node %s) not heard of since %llu s",
+		  "%" PRIu32
+		  " ranks of %s wait since %llu s; %s (node %s) not heard of since %llu s",
 		  v->waiters, v->operation, nspy_seconds(scene->now_ns - since), who, node,
 		  nspy_seconds(scene->now_ns - heard));
 	nspy_tell(v->cause, sizeof(v->cause), "%s on node %s cannot be heard of", who, node);
@@ -492,8 +420,7 @@ static bool conclude_message(struct nspy_inquiry *q)
 
 /* --- nobody is missing --- */
 
-static const struct nspy_page_wait *longest_wait(const struct nspy_scene *scene,
-						 uint32_t *ret_page)
+static const struct nspy_page_wait *longest_wait(const struct nspy_scene *scene, uint32_t *ret_page)
 {
 	const struct nspy_page_wait *best = NULL;
 
@@ -584,7 +511,7 @@ static bool conclude_below(struct nspy_inquiry *q)
 	v->comm_key = group->key;
 	if (nspy_verdict_order(q, group) || conclude_message(q))
 		return true;
-	nspy_verdict_set(v, NSPY_FOUND_COLLECTIVE_HANG, mix(group->key, v->seq), since);
+	nspy_verdict_set(v, NSPY_FOUND_COLLECTIVE_HANG, nspy_mix(group->key, v->seq), since);
 	tell_below(q, group);
 	return true;
 }

@@ -29,7 +29,7 @@ struct nspy_limits {
 	uint64_t start_ns;   /* the same while communicators are made and in the first rounds */
 	uint64_t confirm_ns; /* shorter waits are none */
 	uint32_t warm_up_rounds;
-	bool serving;        /* ranks may wait for ever: only deaths and disagreements count */
+	bool serving; /* ranks may wait for ever: only deaths and disagreements count */
 };
 
 #define NSPY_CULPRITS_MAX 16u
@@ -39,7 +39,7 @@ struct nspy_limits {
 struct nspy_verdict {
 	enum nspy_found_id id; /* NONE: nothing is wrong */
 	int priority;
-	bool note; /* long enough to be noted, not to be reported */
+	bool note;    /* long enough to be noted, not to be reported */
 	uint64_t key; /* the same as long as the same thing is wrong */
 	uint64_t since_ns;
 	uint32_t culprits[NSPY_CULPRITS_MAX]; /* pages */
@@ -75,6 +75,11 @@ bool nspy_verdict_death(struct nspy_inquiry *q);
 bool nspy_verdict_mismatch(struct nspy_inquiry *q);
 bool nspy_verdict_order(struct nspy_inquiry *q, const struct nspy_group *group);
 
+/* Since when a living member of the group has waited longest; 0 if none waits. */
+uint64_t nspy_verdict_longest_wait(const struct nspy_scene *scene, const struct nspy_group *group,
+				   uint32_t *ret_waiters);
+uint64_t nspy_mix(uint64_t a, uint64_t b);
+
 /* Texts. */
 __attribute__((format(printf, 3, 4))) void nspy_tell(char *out, size_t bytes, const char *format,
 						     ...);
@@ -83,8 +88,8 @@ __attribute__((format(printf, 2, 3))) void nspy_tell_line(struct nspy_verdict *v
 /* "rank 3 (node n1, pid 77)" */
 void nspy_tell_rank(char *out, size_t bytes, const struct nspy_status *page);
 /* "ranks 2-3,7", from a list of pages */
-void nspy_tell_ranks(char *out, size_t bytes, const struct nspy_scene *scene,
-		     const uint32_t *list, uint32_t count);
+void nspy_tell_ranks(char *out, size_t bytes, const struct nspy_scene *scene, const uint32_t *list,
+		     uint32_t count);
 void nspy_tell_group(char *out, size_t bytes, const struct nspy_scene *scene,
 		     const struct nspy_group *group);
 void nspy_tell_object(char *out, size_t bytes, const struct nspy_scene *scene,

@@ -25,9 +25,8 @@ static struct nspy_status_comm comms[RANKS][2];
 static struct nspy_status_call calls[RANKS][2];
 static struct nspy_status_op ops[RANKS][8];
 static struct nspy_status_way ways[RANKS][4];
-static char names[NAMES][NSPY_STATUS_NAME_BYTES] = {"ncclAllReduce", "ncclAllGather",
-						    "cudaStreamSynchronize", "ncclCommInitRank",
-						    "ncclSend"};
+static char names[NAMES][NSPY_STATUS_NAME_BYTES] = {
+	"ncclAllReduce", "ncclAllGather", "cudaStreamSynchronize", "ncclCommInitRank", "ncclSend"};
 static struct nspy_limits limits;
 static struct nspy_verdict verdict;
 static uint64_t scratch[1 << 16];
