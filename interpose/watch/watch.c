@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 
 #include "across.h"
+#include "active.h"
 #include "clock.h"
 #include "core.h"
 #include "event.h"
@@ -111,14 +112,19 @@ static void speak(const struct nspy_local *local, struct nspy_status *own, uint6
 
 	if (!nspy_across_wanted(local)) {
 		judge(local->pages, local->count, now_ns, limits, told, own);
+		/* Rank 0 speaks for the job; without it a later speaker has nothing to add. */
+		if (local->pages[local->own].rank <= 0)
+			nspy_active_look(local->pages, local->count, true, now_ns);
 		return;
 	}
 	own->event_key = told ? told : own->event_key;
 	nspy_across_look(local, now_ns, limits, own, &view);
 	if (view.judge)
 		judge(view.pages, view.count, now_ns, view.whole ? limits : &twice, told, own);
-	if (view.whole)
-		nspy_across_tell(now_ns);
+	if (!view.whole)
+		return;
+	nspy_across_tell(now_ns);
+	nspy_active_look(view.pages, view.count, true, now_ns);
 }
 
 static void tick(const struct nspy_limits *limits, bool shared)
@@ -174,6 +180,7 @@ static void start(void)
 		return;
 	nspy_outbox_start();
 	nspy_event_start();
+	nspy_active_start();
 	nspy_exchange_start();
 	nspy_across_start(nspy_monotonic_ns());
 	scratch = (struct nspy_arena){0}; /* a forked child has not inherited it */

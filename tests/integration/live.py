@@ -249,6 +249,19 @@ def test_more_nodes_healthy(scratch):
     assert len(glob.glob(os.path.join(board, "*.node"))) == 4, os.listdir(board)
 
 
+def test_active(scratch):
+    """All ranks are counted, once, over all nodes."""
+    result = run_nodes(scratch, r"active on \S+ ranks")
+    assert re.findall(r"\[INFO\] active on (\S+) ranks, (\d+) nodes", result.err) == \
+        [("8/8", "4")], str(result)
+
+
+def test_more_active_one_node(scratch):
+    result = run_until(scratch, r"active on \S+ ranks", "--steps", "2000")
+    assert re.findall(r"\[INFO\] active on (\S+) ranks, (\d+) node;", result.err) == \
+        [("8/8", "1")], str(result)
+
+
 def test_more_off(scratch):
     """NCCLSPY_WATCH=0 says nothing, and publishes nothing."""
     result = jobs.run_job(scratch, *JOB, "--timeout", "5",

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "active.h"
 #include "verdict.h"
 
 #define S     1000000000ull
@@ -477,6 +478,34 @@ static void test_silence(void **state)
 	assert_int_equal(find(), NSPY_FOUND_NONE);
 }
 
+static void test_active(void **state)
+{
+	struct nspy_active a;
+
+	(void)state;
+	nspy_active_count(pages, RANKS, &a);
+	assert_int_equal(a.expected, RANKS);
+	assert_int_equal(a.seen, RANKS);
+	assert_int_equal(a.nodes, 1);
+	(void)snprintf(pages[3].node, sizeof(pages[3].node), "n1");
+	nspy_active_count(pages, RANKS, &a);
+	assert_int_equal(a.nodes, 2);
+	/* Ranks 1 to 2 of six and the last have no page. */
+	for (uint32_t i = 0; i < RANKS; i++)
+		comms[i][0].nranks = pages[i].world_size = 6;
+	comms[1][0].rank = 3;
+	comms[2][0].rank = 4;
+	comms[3][0].rank = 4;
+	nspy_active_count(pages, RANKS, &a);
+	assert_int_equal(a.seen, 3);
+	assert_string_equal(a.missing, "1-2,5");
+	/* The world has not been made yet. */
+	for (uint32_t i = 0; i < RANKS; i++)
+		comms[i][0].flags = NSPY_COMM_STARTED;
+	nspy_active_count(pages, RANKS, &a);
+	assert_int_equal(a.expected, 0);
+}
+
 /* Half of the pages are missing, or there are none: no crash, no name. */
 static void test_few_pages(void **state)
 {
@@ -529,6 +558,7 @@ int main(void)
 		TEST(replay),
 		TEST(silence),
 		TEST(few_pages),
+		TEST(active),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
