@@ -176,6 +176,11 @@ bool nspy_say_block(enum nspy_say_tag tag, const char *const *texts, size_t coun
 
 	if (nspy_core.env.NCCLSPY_QUIET)
 		return true;
+	/* A log file is the writer's: it may block. */
+	for (size_t i = 0; nspy_core.env.NCCLSPY_LOG_FILE[0] && i < count; i++)
+		nspy_say(tag, "%s", texts[i]);
+	if (nspy_core.env.NCCLSPY_LOG_FILE[0])
+		return true;
 	for (size_t i = 0; i < count; i++) {
 		int bytes;
 

@@ -20,8 +20,8 @@ enum nspy_say_tag {
 void nspy_say(enum nspy_say_tag tag, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * Prints several lines as one write, now. false: dropped (and counted), stderr did not take it.
- * context: watcher thread, or with NCCLSPY_LOG_FILE the writer thread.
+ * Prints several lines as one write, now; with NCCLSPY_LOG_FILE queues them. false: dropped (and
+ * counted), stderr did not take it. context: watcher thread.
  */
 bool nspy_say_block(enum nspy_say_tag tag, const char *const *texts, size_t count);
 

@@ -262,6 +262,18 @@ def test_more_active_one_node(scratch):
         [("8/8", "1")], str(result)
 
 
+def test_more_log_file(scratch):
+    """With NCCLSPY_LOG_FILE the block goes there, and stderr stays the job's own."""
+    log = scratch.file("log")
+    result = jobs.run_job(scratch, *JOB, "--timeout", "12",
+                          fault="rank=5,op=all_reduce,nth=41,do=hang",
+                          env=dict(SETTINGS, NCCLSPY_LOG_FILE=log))
+    assert not told(result), str(result)
+    with open(log, encoding="utf-8") as f:
+        found = TOLD.findall(f.read())
+    assert [one[2] for one in found] == ["COLLECTIVE_HANG"], found
+
+
 def test_more_off(scratch):
     """NCCLSPY_WATCH=0 says nothing, and publishes nothing."""
     result = jobs.run_job(scratch, *JOB, "--timeout", "5",
