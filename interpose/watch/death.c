@@ -11,24 +11,48 @@ static bool died(const struct nspy_status *page)
 	return page->state == NSPY_STATUS_EXITED ? page->exit_code != 0 : page->dead;
 }
 
+static bool waited_for(const struct nspy_inquiry *q, const struct nspy_group *group,
+		       struct nspy_verdict *v)
+{
+	uint32_t waiters = 0;
+	uint64_t since = group ? nspy_verdict_longest_wait(&q->scene, group, &waiters) : 0;
+
+	if (!since)
+		return false;
+	v->comm_key = group->key;
+	v->waiters = waiters;
+	v->since_ns = since;
+	return true;
+}
+
+/* The world lacks exactly this rank: it died before its page could show what it belonged to. */
+static bool lacks(const struct nspy_scene *scene, const struct nspy_group *group,
+		  const struct nspy_status *dead)
+{
+	if (group->nranks != dead->world_size || dead->rank < 0)
+		return false;
+	for (uint32_t m = group->first; m < group->first + group->count; m++) {
+		const struct nspy_status_comm *comm = nspy_scene_comm(scene, &scene->members[m]);
+
+		if (comm->parent_key || comm->rank == dead->rank)
+			return false;
+	}
+	return true;
+}
+
 /* Whether it died in the middle of things: the others still have a communicator with it and wait.
  */
 static bool needed(const struct nspy_inquiry *q, uint32_t page, struct nspy_verdict *v)
 {
 	const struct nspy_status *dead = &q->scene.pages[page];
 
-	for (uint32_t k = 0; k < dead->comm_count; k++) {
-		const struct nspy_group *group = nspy_scene_group(&q->scene, dead->comms[k].key);
-		uint32_t waiters = 0;
-		uint64_t since = group ? nspy_verdict_longest_wait(&q->scene, group, &waiters) : 0;
-
-		if (!since)
-			continue;
-		v->comm_key = group->key;
-		v->waiters = waiters;
-		v->since_ns = since;
-		return true;
-	}
+	for (uint32_t k = 0; k < dead->comm_count; k++)
+		if (waited_for(q, nspy_scene_group(&q->scene, dead->comms[k].key), v))
+			return true;
+	for (uint32_t g = 0; g < q->scene.group_count; g++)
+		if (lacks(&q->scene, &q->scene.groups[g], dead) &&
+		    waited_for(q, &q->scene.groups[g], v))
+			return true;
 	return false;
 }
 

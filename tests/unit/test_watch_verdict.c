@@ -299,6 +299,19 @@ static void test_died(void **state)
 	expect(NSPY_FOUND_RANK_DIED, 2);
 }
 
+/* It died before its page showed a communicator. */
+static void test_died_early(void **state)
+{
+	(void)state;
+	sync_since(0, NOW - 2 * S);
+	pages[2].dead = true;
+	pages[2].comm_count = 0;
+	expect(NSPY_FOUND_RANK_DIED, 2);
+	/* A dead one of another size of the job is an earlier attempt. */
+	pages[2].world_size = 8;
+	assert_int_equal(find(), NSPY_FOUND_NONE);
+}
+
 /* It is gone, but nobody waits: the job is over, or goes on without it. */
 static void test_died_unmissed(void **state)
 {
@@ -542,6 +555,7 @@ int main(void)
 		TEST(ranks_not_seen),
 		TEST(inside_a_call),
 		TEST(died),
+		TEST(died_early),
 		TEST(died_unmissed),
 		TEST(exit_codes),
 		TEST(first_death),
