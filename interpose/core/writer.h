@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The writer thread: moves records from pages to segments, anchors the clock, keeps the heartbeat,
- * saves the pages of dead siblings. It is the only thread that touches a file system other than tmpfs
- * and /proc. It prints if there is no watcher, or into a log file.
+ * saves the pages of dead siblings. It is the only thread that touches a file system other than
+ * tmpfs and /proc. It prints if there is no watcher, or into a log file.
  */
 #ifndef NSPY_WRITER_H
 #define NSPY_WRITER_H
