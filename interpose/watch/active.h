@@ -12,7 +12,7 @@
 struct nspy_active {
 	uint32_t expected; /* ranks of the world; 0: it has not been made yet */
 	uint32_t seen;
-	uint32_t nodes; /* counted when all are seen */
+	uint32_t nodes;    /* counted when all are seen */
 	char missing[200]; /* "17,93" */
 };
 
