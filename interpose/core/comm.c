@@ -518,3 +518,42 @@ size_t nspy_comm_snapshot(struct nspy_comm_rec *out, size_t capacity)
 	pthread_mutex_unlock(&lock);
 	return n;
 }
+
+size_t nspy_comm_progress(struct nspy_comm_progress *out, size_t capacity)
+{
+	size_t n = 0;
+
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; i < NSPY_COMMS_MAX && registry->info[i].used && n < capacity; i++) {
+		const struct nspy_comm *comm = comm_at(i);
+
+		if (registry->info[i].rec.flags & (NSPY_COMM_GONE | NSPY_COMM_FAILED))
+			continue;
+		out[n++] = (struct nspy_comm_progress){
+			.rec = registry->info[i].rec,
+			.enqueued = atomic_load_explicit(&comm->coll_seq, memory_order_relaxed),
+			.captured = atomic_load_explicit(&comm->capture_seq, memory_order_relaxed),
+			.async_state =
+				atomic_load_explicit(&comm->async_state, memory_order_relaxed),
+		};
+	}
+	pthread_mutex_unlock(&lock);
+	return n;
+}
+
+bool nspy_comm_p2p_counts(uint32_t index, int peer, uint32_t *ret_sent, uint32_t *ret_received)
+{
+	const struct nspy_comm *comm;
+	bool known = false;
+
+	pthread_mutex_lock(&lock);
+	comm = nspy_comm_by_index(index);
+	if (comm && comm->p2p && peer >= 0 && (uint32_t)peer < comm->p2p_ranks) {
+		*ret_sent = atomic_load_explicit(&comm->p2p[peer], memory_order_relaxed);
+		*ret_received = atomic_load_explicit(&comm->p2p[comm->p2p_ranks + (uint32_t)peer],
+						     memory_order_relaxed);
+		known = true;
+	}
+	pthread_mutex_unlock(&lock);
+	return known;
+}

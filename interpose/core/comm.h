@@ -108,6 +108,20 @@ static inline uint64_t nspy_comm_next_p2p(struct nspy_comm *comm, int peer, bool
 /* Copies the records of all communicators in use or recently gone; returns their number. */
 size_t nspy_comm_snapshot(struct nspy_comm_rec *out, size_t capacity);
 
+/* Where a communicator that is not gone stands. */
+struct nspy_comm_progress {
+	struct nspy_comm_rec rec; /* when: in ticks, of its last change; 0 = not known */
+	uint64_t enqueued;        /* collectives entered */
+	uint64_t captured;        /* collectives of the latest capture */
+	int32_t async_state;      /* as in struct nspy_comm */
+};
+
+/* Those that are neither gone nor failed. context: watcher thread. */
+size_t nspy_comm_progress(struct nspy_comm_progress *out, size_t capacity);
+
+/* Sends to and receives from a peer so far; false if there are no such counters. */
+bool nspy_comm_p2p_counts(uint32_t index, int peer, uint32_t *ret_sent, uint32_t *ret_received);
+
 /* 64-bit hash of bytes, the same on every host. */
 uint64_t nspy_hash(const void *data, size_t bytes, uint64_t seed);
 

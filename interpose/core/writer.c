@@ -4,6 +4,7 @@
 #include "writer.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 #include "part.h"
 #include "say.h"
 #include "segment.h"
+#include "service.h"
 #include "sibling.h"
 #include "state.h"
 
@@ -44,7 +46,7 @@ struct schedule {
 	uint64_t retry_after;
 };
 
-static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns)
+void nspy_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns)
 {
 	struct timespec ts = {
 		.tv_sec = (time_t)(timeout_ns / 1000000000u),
@@ -56,7 +58,7 @@ static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_
 
 static void futex_wake(_Atomic uint32_t *word)
 {
-	(void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	(void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 /* Writes what is due. A refused write is tried again later; meanwhile the newest records win. */
@@ -112,7 +114,12 @@ static void tick(struct schedule *s)
 		nspy_sibling_save();
 		s->next_sibling = now + SIBLING_NS;
 	}
-	nspy_say_flush();
+	/* stderr is the watcher's; a log file lies on a file system, which the watcher never
+	 * touches. */
+	if (nspy_core.env.NCCLSPY_LOG_FILE[0] ||
+	    !atomic_load_explicit(&nspy_core.watching, memory_order_relaxed))
+		nspy_say_flush();
+	nspy_service_write();
 }
 
 static void finish(struct schedule *s)
@@ -150,7 +157,7 @@ static void *writer_main(void *unused)
 	s.next_anchor = nspy_monotonic_ns() + PERIOD_MIN_NS;
 	while (able && !atomic_load_explicit(&nspy_core.stop_request, memory_order_acquire)) {
 		tick(&s);
-		futex_wait(&nspy_core.stop_request, 0, s.period_ns);
+		nspy_futex_wait(&nspy_core.stop_request, 0, s.period_ns);
 	}
 	if (able)
 		finish(&s);
@@ -188,7 +195,7 @@ bool nspy_writer_stop(unsigned int timeout_ms)
 
 		if (now >= deadline)
 			return false;
-		futex_wait(&nspy_core.stop_done, 0, deadline - now);
+		nspy_futex_wait(&nspy_core.stop_done, 0, deadline - now);
 	}
 	return true;
 }

@@ -192,7 +192,7 @@ static ssize_t cq_sreadfrom(struct nspy_fi_cq *cq, void *buf, size_t count, uint
 }
 
 /* The provider's own words for its error number. */
-static void add_words(struct nspy_event *event, struct nspy_fi_cq *cq,
+static void add_words(struct nspy_fabric_event *event, struct nspy_fi_cq *cq,
 		      const struct nspy_fi_ops_cq *real, const struct nspy_fi_cq_err_entry *entry)
 {
 	char words[NSPY_EVENT_TEXT] = "";
@@ -212,14 +212,14 @@ static void note_error(struct nspy_fi_cq *cq, const struct nspy_shadow *shadow,
 	const struct nspy_fab *fab = shadow->owner;
 	uint64_t since;
 	struct nspy_peer *peer = land(fab->rail, entry->op_context, &since);
-	struct nspy_event *event;
+	struct nspy_fabric_event *event;
 	int saved = errno;
 
 	/* Receives that are taken back when an endpoint is closed. */
 	if (entry->err == ECANCELED)
 		return;
 	nspy_traffic_add(peer ? peer : fab->rail->any, NSPY_NET_ERRORS, 1);
-	event = nspy_event_new(NSPY_NET_CQ_ERROR);
+	event = nspy_fabric_event_new(NSPY_NET_CQ_ERROR);
 	if (event) {
 		event->error = entry->err;
 		event->provider = entry->prov_errno;
@@ -230,7 +230,7 @@ static void note_error(struct nspy_fi_cq *cq, const struct nspy_shadow *shadow,
 		event->value_count = 2;
 		(void)snprintf(event->text, sizeof(event->text), "fi_cq_readerr");
 		add_words(event, cq, shadow->orig, entry);
-		nspy_event_ready(event);
+		nspy_fabric_event_ready(event);
 	}
 	errno = saved;
 }

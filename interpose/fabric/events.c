@@ -17,12 +17,12 @@
 #define CAP_IPC_LOCK_BIT 14
 
 struct nspy_memory_sums nspy_memory_sums[NSPY_NET_LAYER_COUNT];
-static struct nspy_event slots[NSPY_EVENT_SLOTS];
+static struct nspy_fabric_event slots[NSPY_EVENT_SLOTS];
 static _Atomic uint32_t next_slot;
 static _Atomic uint32_t total;
 static _Atomic uint64_t refused;
 
-struct nspy_event *nspy_event_new(enum nspy_net_event_kind what)
+struct nspy_fabric_event *nspy_fabric_event_new(enum nspy_net_event_kind what)
 {
 	if (atomic_fetch_add(&total, 1) >= NSPY_EVENTS_MAX) {
 		atomic_fetch_sub(&total, 1);
@@ -30,7 +30,7 @@ struct nspy_event *nspy_event_new(enum nspy_net_event_kind what)
 		return NULL;
 	}
 	for (uint32_t tries = 0; tries < 8; tries++) {
-		struct nspy_event *event =
+		struct nspy_fabric_event *event =
 			&slots[atomic_fetch_add(&next_slot, 1) % NSPY_EVENT_SLOTS];
 		uint32_t expected = 0;
 
@@ -48,17 +48,17 @@ struct nspy_event *nspy_event_new(enum nspy_net_event_kind what)
 	return NULL;
 }
 
-void nspy_event_ready(struct nspy_event *event)
+void nspy_fabric_event_ready(struct nspy_fabric_event *event)
 {
 	atomic_store_explicit(&event->state, 2, memory_order_release);
 }
 
-struct nspy_event *nspy_event_take(void)
+struct nspy_fabric_event *nspy_fabric_event_take(void)
 {
 	static uint32_t at;
 
 	for (uint32_t i = 0; i < NSPY_EVENT_SLOTS; i++) {
-		struct nspy_event *event = &slots[at % NSPY_EVENT_SLOTS];
+		struct nspy_fabric_event *event = &slots[at % NSPY_EVENT_SLOTS];
 
 		at++;
 		if (atomic_load_explicit(&event->state, memory_order_acquire) == 2)
@@ -67,7 +67,7 @@ struct nspy_event *nspy_event_take(void)
 	return NULL;
 }
 
-void nspy_event_done(struct nspy_event *event)
+void nspy_fabric_event_done(struct nspy_fabric_event *event)
 {
 	atomic_store_explicit(&event->state, 0, memory_order_release);
 }
@@ -118,7 +118,7 @@ static uint64_t status_number(const char *status, const char *key, int base)
 }
 
 /* What the kernel allows this process, at this moment. */
-static void add_limits(struct nspy_event *event)
+static void add_limits(struct nspy_fabric_event *event)
 {
 	char status[STATUS_BYTES] = "";
 	struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
@@ -140,7 +140,7 @@ static void add_limits(struct nspy_event *event)
 void nspy_memory_failed(enum nspy_net_layer layer, const char *call, uint64_t bytes, int error)
 {
 	struct nspy_memory_sums *sums = &nspy_memory_sums[layer];
-	struct nspy_event *event;
+	struct nspy_fabric_event *event;
 	int saved = errno;
 
 	atomic_fetch_add(&sums->failures, 1);
@@ -149,7 +149,7 @@ void nspy_memory_failed(enum nspy_net_layer layer, const char *call, uint64_t by
 	atomic_store(&sums->largest_since, 0);
 	if (atomic_fetch_add(&sums->no_memory, 1) >= 16)
 		return;
-	event = nspy_event_new(NSPY_NET_REG_FAILED);
+	event = nspy_fabric_event_new(NSPY_NET_REG_FAILED);
 	if (event) {
 		event->error = error;
 		event->values[NSPY_NET_REG_BYTES] = bytes;
@@ -159,7 +159,7 @@ void nspy_memory_failed(enum nspy_net_layer layer, const char *call, uint64_t by
 		event->values[NSPY_NET_REG_LAYER] = layer;
 		event->value_count = NSPY_NET_VALUES_MAX;
 		(void)snprintf(event->text, sizeof(event->text), "%s", call);
-		nspy_event_ready(event);
+		nspy_fabric_event_ready(event);
 	}
 	errno = saved;
 }

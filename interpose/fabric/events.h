@@ -17,7 +17,7 @@
 #define NSPY_EVENTS_MAX  2000u /* of a process; a link that flaps must not fill the disk */
 #define NSPY_EVENT_TEXT  96u
 
-struct nspy_event {
+struct nspy_fabric_event {
 	_Atomic uint32_t state; /* 0 free, 1 being filled in, 2 ready */
 	uint32_t what;
 	uint32_t rail, peer;
@@ -29,12 +29,14 @@ struct nspy_event {
 	char more[NSPY_EVENT_TEXT];
 };
 
-/* A free event, stamped with the time; NULL if there is none (counted). Then nspy_event_ready. */
-struct nspy_event *nspy_event_new(enum nspy_net_event_kind what);
-void nspy_event_ready(struct nspy_event *event);
-/* The next event that is ready, or NULL; free it with nspy_event_done. context: writer thread. */
-struct nspy_event *nspy_event_take(void);
-void nspy_event_done(struct nspy_event *event);
+/* A free event, stamped with the time; NULL if there is none (counted). Then
+ * nspy_fabric_event_ready. */
+struct nspy_fabric_event *nspy_fabric_event_new(enum nspy_net_event_kind what);
+void nspy_fabric_event_ready(struct nspy_fabric_event *event);
+/* The next event that is ready, or NULL; free it with nspy_fabric_event_done. context: writer
+ * thread. */
+struct nspy_fabric_event *nspy_fabric_event_take(void);
+void nspy_fabric_event_done(struct nspy_fabric_event *event);
 uint64_t nspy_events_refused(void);
 
 struct nspy_memory_sums {

@@ -56,13 +56,13 @@ static void note_getinfo(unsigned int minor, const struct nspy_fi_info *hints, i
 			 const struct nspy_fi_info *info)
 {
 	const char *asked = hints && hints->fabric_attr ? hints->fabric_attr->prov_name : NULL;
-	struct nspy_event *event;
+	struct nspy_fabric_event *event;
 	int saved = errno;
 
 	if (!nspy_session_on())
 		return;
 	nspy_fabric_caller_abi(minor);
-	event = nspy_event_new(NSPY_NET_GETINFO);
+	event = nspy_fabric_event_new(NSPY_NET_GETINFO);
 	if (!event)
 		return;
 	event->error = rc < 0 ? -rc : rc;
@@ -71,7 +71,7 @@ static void note_getinfo(unsigned int minor, const struct nspy_fi_info *hints, i
 	(void)snprintf(event->text, sizeof(event->text), "%s", asked ? asked : "");
 	if (rc == 0)
 		add_providers(event->more, sizeof(event->more), info);
-	nspy_event_ready(event);
+	nspy_fabric_event_ready(event);
 	errno = saved;
 }
 

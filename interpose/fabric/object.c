@@ -91,17 +91,17 @@ void nspy_fab_closed(struct nspy_fab *fab)
 
 void nspy_open_failed(const char *what, struct nspy_rail *rail, int error)
 {
-	struct nspy_event *event;
+	struct nspy_fabric_event *event;
 	int saved = errno;
 
 	if (error != -ENOMEM) /* ENOSYS, EINVAL and so on are how callers probe */
 		return;
-	event = nspy_event_new(NSPY_NET_OPEN_FAILED);
+	event = nspy_fabric_event_new(NSPY_NET_OPEN_FAILED);
 	if (event) {
 		event->error = -error;
 		event->rail = rail ? rail->id : NSPY_NET_NONE;
 		(void)snprintf(event->text, sizeof(event->text), "%s", what);
-		nspy_event_ready(event);
+		nspy_fabric_event_ready(event);
 	}
 	errno = saved;
 }

@@ -12,17 +12,17 @@
 void nspy_post_failed(const struct nspy_fab *fab, const struct nspy_peer *peer, const char *call,
 		      ssize_t error)
 {
-	struct nspy_event *event;
+	struct nspy_fabric_event *event;
 	int saved = errno;
 
 	nspy_traffic_add((struct nspy_peer *)peer, NSPY_NET_ERRORS, 1);
-	event = nspy_event_new(NSPY_NET_POST_FAILED);
+	event = nspy_fabric_event_new(NSPY_NET_POST_FAILED);
 	if (event) {
 		event->error = (int32_t)-error;
 		event->rail = fab->rail->id;
 		event->peer = peer->id;
 		(void)snprintf(event->text, sizeof(event->text), "%s", call);
-		nspy_event_ready(event);
+		nspy_fabric_event_ready(event);
 	}
 	errno = saved;
 }

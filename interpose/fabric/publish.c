@@ -313,9 +313,9 @@ static const struct nspy_peer *peer_by_id(uint32_t id)
 
 static void gather_events(void)
 {
-	struct nspy_event *event;
+	struct nspy_fabric_event *event;
 
-	while (!is_full() && (event = nspy_event_take())) {
+	while (!is_full() && (event = nspy_fabric_event_take())) {
 		struct nspy_net_event out = {
 			.when_ns = event->when_ns,
 			.what = event->what,
@@ -334,9 +334,9 @@ static void gather_events(void)
 		(void)nspy_net_put_event(&pub.out, &out);
 		touched(event->when_ns);
 		pub.urgent |= event->what != NSPY_NET_GETINFO;
-		nspy_tell_event(event,
-				event->peer != NSPY_NET_NONE ? peer_by_id(event->peer) : NULL);
-		nspy_event_done(event);
+		nspy_fabric_tell_event(event, event->peer != NSPY_NET_NONE ? peer_by_id(event->peer)
+									   : NULL);
+		nspy_fabric_event_done(event);
 	}
 }
 

@@ -39,7 +39,7 @@ static void who(char *ret, size_t room)
 		(void)snprintf(ret, room, "pid %u (%.40s)", nspy_core.id.pid, nspy_core.id.node);
 }
 
-static void tell_completion(const struct nspy_event *event, const struct nspy_peer *peer)
+static void tell_completion(const struct nspy_fabric_event *event, const struct nspy_peer *peer)
 {
 	const struct nspy_rail *rail =
 		event->rail < NSPY_RAILS_MAX ? &nspy_traffic->rails[event->rail] : NULL;
@@ -59,7 +59,7 @@ static void tell_completion(const struct nspy_event *event, const struct nspy_pe
 		 peer ? peer->name : "");
 }
 
-static void tell_registration(const struct nspy_event *event)
+static void tell_registration(const struct nspy_fabric_event *event)
 {
 	uint64_t limit = event->values[NSPY_NET_REG_LIMIT];
 	char me[64], bound[48];
@@ -78,7 +78,7 @@ static void tell_registration(const struct nspy_event *event)
 		 event->values[NSPY_NET_REG_LIVE] / MIB, bound);
 }
 
-static void tell_getinfo(const struct nspy_event *event)
+static void tell_getinfo(const struct nspy_fabric_event *event)
 {
 	char me[64];
 
@@ -92,7 +92,7 @@ static void tell_getinfo(const struct nspy_event *event)
 		 me);
 }
 
-void nspy_tell_event(const struct nspy_event *event, const struct nspy_peer *peer)
+void nspy_fabric_tell_event(const struct nspy_fabric_event *event, const struct nspy_peer *peer)
 {
 	switch ((enum nspy_net_event_kind)event->what) {
 	case NSPY_NET_CQ_ERROR:

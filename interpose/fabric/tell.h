@@ -9,7 +9,7 @@
 #include "events.h"
 #include "traffic.h"
 
-void nspy_tell_event(const struct nspy_event *event, const struct nspy_peer *peer);
+void nspy_fabric_tell_event(const struct nspy_fabric_event *event, const struct nspy_peer *peer);
 /* That a provider without RDMA was chosen where there are RDMA devices. */
 void nspy_tell_rails(void);
 

@@ -13,6 +13,7 @@ MAY_INCLUDE = {
     "interpose/trace": [],
     "interpose/core": ["interpose/trace"],
     "interpose/fabric": ["interpose/core", "interpose/trace"],
+    "interpose/watch": ["interpose/core", "interpose/trace", "references"],
     "interpose/wrap": ["interpose/core", "interpose/trace"],
     "interpose/gen": ["interpose"],
     "interpose/api": [],
