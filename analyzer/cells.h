@@ -24,7 +24,7 @@ struct nspy_cell {
 	uint64_t last_ns;
 	uint32_t gap_ns; /* latest minus second latest entry, saturated */
 	uint32_t signature;
-	uint32_t arrived;   /* entries seen, NSPY_CELL_MIXED on top */
+	uint32_t arrived;     /* entries seen, NSPY_CELL_MIXED on top */
 	uint32_t last_member; /* id of the member that entered latest */
 };
 _Static_assert(sizeof(struct nspy_cell) == 32, "two cells a cache line");
