@@ -29,7 +29,7 @@ static bool waited_for(const struct nspy_inquiry *q, const struct nspy_group *gr
 static bool lacks(const struct nspy_scene *scene, const struct nspy_group *group,
 		  const struct nspy_status *dead)
 {
-	if (group->nranks != dead->world_size || dead->rank < 0)
+	if (group->nranks != dead->world_size || dead->rank < 0 || dead->comm_count)
 		return false;
 	for (uint32_t m = group->first; m < group->first + group->count; m++) {
 		const struct nspy_status_comm *comm = nspy_scene_comm(scene, &scene->members[m]);

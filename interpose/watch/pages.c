@@ -25,6 +25,7 @@
 /* Behind the page, outside its checksum: what the exiting thread leaves with two stores. */
 #define EXIT_OFFSET NSPY_STATUS_BYTES_MAX
 #define FILE_BYTES  (NSPY_STATUS_BYTES_MAX + 64u)
+#define TICK_NS     10000000ull /* of a start time: 100 a second on x86-64 and aarch64 */
 #define LEFTOVER_NS (60ull * 1000000000ull) /* pages of the dead are evidence so long */
 
 struct exit_note {
@@ -49,8 +50,9 @@ static struct pages {
 	_Alignas(8) char entries[8192];
 	char path[NSPY_PATH_MAX]; /* our file */
 	char prefix[NSPY_NAME_MAX];
-	uint8_t *shared;  /* our file's mapping, NULL = none */
-	bool arena_small; /* a page found no room in it */
+	uint8_t *shared;   /* our file's mapping, NULL = none */
+	uint64_t began_ns; /* when this process did, 0 = not known */
+	bool arena_small;  /* a page found no room in it */
 } * pages;
 
 /* ncclspy.<uid>.<job hash>. : the start of the names of all files of a job. */
@@ -116,6 +118,18 @@ void nspy_pages_forget(void)
 	pages = NULL;
 }
 
+/* When this process began, CLOCK_MONOTONIC; 0 = not known. */
+static uint64_t own_start_ns(void)
+{
+	struct timespec boot, mono;
+	int64_t asleep_ns;
+
+	clock_gettime(CLOCK_BOOTTIME, &boot);
+	clock_gettime(CLOCK_MONOTONIC, &mono);
+	asleep_ns = (int64_t)(boot.tv_sec - mono.tv_sec) * 1000000000 + boot.tv_nsec - mono.tv_nsec;
+	return nspy_core.id.starttime ? nspy_core.id.starttime * TICK_NS - (uint64_t)asleep_ns : 0;
+}
+
 bool nspy_pages_start(void)
 {
 	char mine[32];
@@ -127,6 +141,7 @@ bool nspy_pages_start(void)
 	pages->arena.bytes = pages->arena.base ? ARENA_MIN : 0;
 	if (!pages->arena.base || !make_names())
 		return false;
+	pages->began_ns = own_start_ns();
 	(void)snprintf(mine, sizeof(mine), "ncclspy.%u.", nspy_core.id.uid);
 	for_each_page(mine, pages->entries, sizeof(pages->entries), remove_leftover);
 	pages->shared = nspy_live_map_file(pages->path, FILE_BYTES);
@@ -243,6 +258,18 @@ static bool speaks_before(const struct nspy_status *a, const struct nspy_status 
 	return a->pid < b->pid;
 }
 
+/* Of a process that had ended before this one began: an earlier run of the job that was killed. */
+static bool is_of_earlier_run(const struct nspy_status *page)
+{
+	return (page->dead || page->state == NSPY_STATUS_EXITED) &&
+	       page->published_ns < pages->began_ns;
+}
+
+static void drop_page(struct nspy_local *local, uint32_t i)
+{
+	local->pages[i] = local->pages[--local->count];
+}
+
 const struct nspy_local *nspy_pages_read(uint64_t now_ns, uint64_t fresh_ns)
 {
 	struct nspy_local *local = &pages->local;
@@ -254,16 +281,17 @@ const struct nspy_local *nspy_pages_read(uint64_t now_ns, uint64_t fresh_ns)
 	if (pages->shared)
 		for_each_page(pages->prefix, pages->entries, sizeof(pages->entries), take_in);
 	local->own = local->speaker = local->count;
-	for (uint32_t i = 0; i < local->count; i++) {
+	for (uint32_t i = local->count; i-- > 0;) {
 		struct nspy_status *page = &local->pages[i];
 
 		/* Nodes of a test may share a host's memory. */
 		if (strncmp(page->node, nspy_core.id.node, sizeof(page->node) - 1) != 0) {
-			*page = local->pages[--local->count];
-			i--;
+			drop_page(local, i);
 			continue;
 		}
 		judge(page, now_ns, fresh_ns);
+		if (is_of_earlier_run(page))
+			drop_page(local, i);
 	}
 	local->own = local->speaker = local->count;
 	for (uint32_t i = 0; i < local->count; i++) {

@@ -204,6 +204,15 @@ def test_nodes_died(scratch):
     assert named(verdict(block(result, "RANK_DIED"))) == [6], str(result)
 
 
+def test_restarted(scratch):
+    """The same job again, soon after all of it was killed: its dead are not this run's."""
+    env = {"NCCLSPY_JOB": f"again{os.getpid()}"}
+    run_until(scratch, r"-> references/", fault="rank=1,op=all_reduce,nth=41,do=hang", env=env)
+    result = run_until(scratch, r"-> references/", "--node-size", "4",
+                       fault="rank=5,op=all_reduce,nth=41,do=hang", env=env)
+    assert {one[2] for one in told(result)} == {"COLLECTIVE_HANG"}, str(result)
+
+
 def test_more_node_gone(scratch):
     """Nothing of a node runs any more, as if it had lost power."""
     result = run_nodes(scratch, r"-> references/", fault="rank=4-5,op=all_reduce,nth=900,do=stop")

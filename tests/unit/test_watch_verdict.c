@@ -312,6 +312,16 @@ static void test_died_early(void **state)
 	assert_int_equal(find(), NSPY_FOUND_NONE);
 }
 
+/* Killed in an earlier run of the job, which had another world; its successor is not seen yet. */
+static void test_died_earlier(void **state)
+{
+	(void)state;
+	sync_since(0, NOW - 2 * S);
+	pages[2].dead = true;
+	comms[2][0].key = PAIR;
+	assert_int_equal(find(), NSPY_FOUND_NONE);
+}
+
 /* It is gone, but nobody waits: the job is over, or goes on without it. */
 static void test_died_unmissed(void **state)
 {
@@ -556,6 +566,7 @@ int main(void)
 		TEST(inside_a_call),
 		TEST(died),
 		TEST(died_early),
+		TEST(died_earlier),
 		TEST(died_unmissed),
 		TEST(exit_codes),
 		TEST(first_death),
