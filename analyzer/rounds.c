@@ -14,6 +14,7 @@ static void add_round(struct nspy_rounds *rounds, uint64_t seq, const struct nsp
 		.first_ns = cell->first_ns,
 		.last_ns = cell->last_ns,
 		.last_member = cell->last_member,
+		.gap_ns = cell->gap_ns,
 	};
 }
 

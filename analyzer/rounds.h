@@ -15,6 +15,7 @@ struct nspy_round {
 	uint64_t seq; /* last operation of the burst, and its arrivals */
 	uint64_t first_ns, last_ns;
 	uint32_t last_member; /* id */
+	uint32_t gap_ns;      /* how long after the last but one; 0: several came last at once */
 };
 
 struct nspy_rounds {

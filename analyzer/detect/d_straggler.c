@@ -56,14 +56,18 @@ static bool belongs(const struct suspect *suspect, const struct nspy_proc *proc)
 	return strcmp(nspy_proc_host(proc), nspy_proc_host(suspect->proc)) == 0;
 }
 
-static const struct nspy_proc *last_of(const struct nspy_case *c, const struct nspy_round *round)
-{
-	return c->model->members[round->last_member]->proc;
-}
-
 static double spread(const struct nspy_round *round)
 {
 	return (double)(round->last_ns - round->first_ns);
+}
+
+/* Who came last, or NULL: of several that came last at once none is, though their node may be. */
+static const struct nspy_proc *last_of(const struct nspy_case *c, const struct nspy_round *round,
+				       bool node)
+{
+	if (round->last_ns == round->first_ns || (round->gap_ns == 0 && !node))
+		return NULL;
+	return c->model->members[round->last_member]->proc;
 }
 
 static void weigh(const struct nspy_rounds *rounds, struct weights *ret)
@@ -85,7 +89,9 @@ static void count_late(const struct nspy_case *c, const struct nspy_rounds *roun
 		       const struct weights *weights, struct suspect *suspect)
 {
 	for (size_t i = 0; i < rounds->count; i++) {
-		if (!belongs(suspect, last_of(c, &rounds->items[i])))
+		const struct nspy_proc *last = last_of(c, &rounds->items[i], suspect->node);
+
+		if (!last || !belongs(suspect, last))
 			continue;
 		suspect->late++;
 		suspect->weight[i >= rounds->count / 2] += weights->items[i];
@@ -122,14 +128,16 @@ static bool late_enough(const struct suspect *suspect, const struct nspy_rounds 
 }
 
 static const struct nspy_proc *heaviest(const struct nspy_case *c, const struct nspy_rounds *rounds,
-					const struct weights *weights)
+					const struct weights *weights, bool node)
 {
 	double *sums = nspy_xcalloc(c->model->proc_count, sizeof(*sums));
 	const struct nspy_proc *most = NULL;
 
 	for (size_t i = 0; i < rounds->count; i++) {
-		const struct nspy_proc *last = last_of(c, &rounds->items[i]);
+		const struct nspy_proc *last = last_of(c, &rounds->items[i], node);
 
+		if (!last)
+			continue;
 		sums[last->index] += weights->items[i];
 		if (!most || sums[last->index] > sums[most->index])
 			most = last;
@@ -148,9 +156,11 @@ static bool find_suspect(const struct nspy_case *c, const struct nspy_comm *comm
 	weigh(rounds, &weights);
 	for (int node = 0; node < 2 && !found; node++) {
 		*ret = (struct suspect){
-			.proc = heaviest(c, rounds, &weights),
+			.proc = heaviest(c, rounds, &weights, node),
 			.node = node,
 		};
+		if (!ret->proc)
+			continue;
 		count_late(c, rounds, &weights, ret);
 		found = late_enough(ret, rounds, &weights, count_choices(comm, node));
 	}

@@ -486,7 +486,7 @@ static void settle(struct nspy_comm *comm, int result)
 	}
 	/* The library has just written it, in this very call. */
 	if (info->place)
-		nspy_comm_bind(comm, *info->place);
+		nspy_comm_bind(comm, __atomic_load_n(info->place, __ATOMIC_ACQUIRE));
 	nspy_comm_ready(comm);
 }
 

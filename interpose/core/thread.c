@@ -18,7 +18,7 @@ static bool end_key_made;
 
 static bool is_current(const struct nspy_tls *t)
 {
-	return t->slot && t->epoch == nspy_hot->epoch;
+	return t->slot && t->epoch == __atomic_load_n(&nspy_hot->epoch, __ATOMIC_RELAXED);
 }
 
 /*

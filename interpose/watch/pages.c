@@ -113,9 +113,13 @@ static void for_each_page(const char *prefix, char *entries, size_t bytes,
 
 static void remove_leftover(const char *name);
 
+/* pages once it is complete: whoever ends the process is another thread than the watcher. */
+static struct pages *_Atomic published;
+
 void nspy_pages_forget(void)
 {
 	pages = NULL;
+	atomic_store(&published, NULL);
 }
 
 /* When this process began, CLOCK_MONOTONIC; 0 = not known. */
@@ -145,7 +149,10 @@ bool nspy_pages_start(void)
 	(void)snprintf(mine, sizeof(mine), "ncclspy.%u.", nspy_core.id.uid);
 	for_each_page(mine, pages->entries, sizeof(pages->entries), remove_leftover);
 	pages->shared = nspy_live_map_file(pages->path, FILE_BYTES);
-	return pages->shared != NULL;
+	if (!pages->shared)
+		return false;
+	atomic_store_explicit(&published, pages, memory_order_release);
+	return true;
 }
 
 void nspy_pages_publish(const struct nspy_status *status)
@@ -319,11 +326,12 @@ static void unlink_page(const char *name)
 
 void nspy_pages_say_exit(int exit_code)
 {
+	const struct pages *made = atomic_load_explicit(&published, memory_order_acquire);
 	struct exit_note *note;
 
-	if (!pages || !pages->shared)
+	if (!made)
 		return;
-	note = (struct exit_note *)(pages->shared + EXIT_OFFSET);
+	note = (struct exit_note *)(made->shared + EXIT_OFFSET);
 	note->code = exit_code;
 	atomic_store_explicit(&note->exited, 1, memory_order_release);
 }
@@ -400,14 +408,15 @@ static void remove_leftover(const char *name)
 
 void nspy_pages_remove(void)
 {
+	const struct pages *made = atomic_load_explicit(&published, memory_order_acquire);
 	_Alignas(8) char entries[2048];
 
-	if (!pages || !pages->shared)
+	if (!made)
 		return;
 	/*
 	 * Pages of those that left stay for the ones that may still wait for them. Each has put
 	 * down its note before it counts, so the last one finds nobody.
 	 */
-	if (!running(pages->prefix, entries, sizeof(entries)))
-		for_each_page(pages->prefix, entries, sizeof(entries), unlink_page);
+	if (!running(made->prefix, entries, sizeof(entries)))
+		for_each_page(made->prefix, entries, sizeof(entries), unlink_page);
 }

@@ -64,6 +64,8 @@ static void created(struct nspy_rec *rec, int result, void *const *place)
 {
 	struct nspy_tls *t = &nspy_tls;
 	struct nspy_comm *comm = nspy_comm_by_index(rec->comm);
+	/* A thread of NCCL may be writing it right now. */
+	const void *handle = place ? __atomic_load_n(place, __ATOMIC_ACQUIRE) : NULL;
 
 	if (!comm)
 		return;
@@ -71,8 +73,8 @@ static void created(struct nspy_rec *rec, int result, void *const *place)
 		nspy_comm_update(comm, NSPY_COMM_FAILED);
 		return;
 	}
-	if (place && *place)
-		nspy_comm_bind(comm, *place);
+	if (handle)
+		nspy_comm_bind(comm, handle);
 	else
 		nspy_comm_await(comm, place);
 	nspy_gpu_note();
@@ -81,7 +83,7 @@ static void created(struct nspy_rec *rec, int result, void *const *place)
 	} else if (t->group_depth) {
 		nspy_comm_defer(comm, t->slot->serial);
 		t->pending_comms++;
-	} else if (place && !*place) {
+	} else if (place && !handle) {
 		/* It follows its parent in this, whatever its own configuration says. */
 		nspy_comm_update(comm, NSPY_COMM_NONBLOCKING);
 	} else if (!(nspy_comm_rec(comm)->flags & NSPY_COMM_NONBLOCKING)) {
