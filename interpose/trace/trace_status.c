@@ -252,8 +252,7 @@ static bool indices_fit(const struct nspy_status *s)
 		    !index_fits(s->calls_open[i].comm, s->comm_count))
 			return false;
 	for (uint32_t i = 0; i < s->op_count; i++)
-		if (!index_fits(s->ops[i].name, s->name_count) ||
-		    !index_fits(s->ops[i].comm, s->comm_count))
+		if (!index_fits(s->ops[i].name, s->name_count) || s->ops[i].comm >= s->comm_count)
 			return false;
 	for (uint32_t i = 0; i < s->way_count; i++)
 		if (s->ways[i].comm >= s->comm_count)

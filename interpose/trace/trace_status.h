@@ -85,7 +85,7 @@ struct nspy_status_op {
 	uint64_t count;
 	uint64_t stream;
 	int32_t peer;
-	uint16_t comm;
+	uint16_t comm; /* index into comms, always one */
 	uint16_t name;
 	uint8_t klass;
 	uint8_t datatype;

@@ -147,6 +147,9 @@ static void test_bad_indices(void **state)
 	ops[1].comm = 2;
 	assert_true(nspy_status_encode(&s, NSPY_STATUS_OPS_MAX, page, sizeof(page)) > 0);
 	assert_int_equal(decode(sizeof(page), &back), -EBADMSG);
+	ops[1].comm = NSPY_STATUS_NONE;
+	assert_true(nspy_status_encode(&s, NSPY_STATUS_OPS_MAX, page, sizeof(page)) > 0);
+	assert_int_equal(decode(sizeof(page), &back), -EBADMSG);
 	ops[1].comm = 1;
 	ways[0].comm = NSPY_STATUS_NONE;
 	assert_true(nspy_status_encode(&s, NSPY_STATUS_OPS_MAX, page, sizeof(page)) > 0);
