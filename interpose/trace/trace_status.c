@@ -245,7 +245,8 @@ static bool index_fits(uint16_t index, uint32_t count)
 static bool indices_fit(const struct nspy_status *s)
 {
 	for (uint32_t i = 0; i < s->comm_count; i++)
-		if (!index_fits(s->comms[i].name, s->name_count))
+		if (!index_fits(s->comms[i].name, s->name_count) ||
+		    s->comms[i].nranks > NSPY_STATUS_RANKS_MAX)
 			return false;
 	for (uint32_t i = 0; i < s->call_count; i++)
 		if (!index_fits(s->calls_open[i].name, s->name_count) ||

@@ -32,7 +32,8 @@
 #define NSPY_STATUS_WAYS_MAX   128u
 #define NSPY_STATUS_NAMES_MAX  64u
 #define NSPY_STATUS_NAME_BYTES 32u
-#define NSPY_STATUS_NONE       0xFFFFu /* no communicator, no name */
+#define NSPY_STATUS_RANKS_MAX  (1 << 20) /* of a communicator; more is damage */
+#define NSPY_STATUS_NONE       0xFFFFu   /* no communicator, no name */
 
 enum nspy_status_state {
 	NSPY_STATUS_RUNNING = 1,

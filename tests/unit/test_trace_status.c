@@ -151,6 +151,10 @@ static void test_bad_indices(void **state)
 	assert_true(nspy_status_encode(&s, NSPY_STATUS_OPS_MAX, page, sizeof(page)) > 0);
 	assert_int_equal(decode(sizeof(page), &back), -EBADMSG);
 	ops[1].comm = 1;
+	comms[0].nranks = NSPY_STATUS_RANKS_MAX + 1;
+	assert_true(nspy_status_encode(&s, NSPY_STATUS_OPS_MAX, page, sizeof(page)) > 0);
+	assert_int_equal(decode(sizeof(page), &back), -EBADMSG);
+	comms[0].nranks = 4;
 	ways[0].comm = NSPY_STATUS_NONE;
 	assert_true(nspy_status_encode(&s, NSPY_STATUS_OPS_MAX, page, sizeof(page)) > 0);
 	assert_int_equal(decode(sizeof(page), &back), -EBADMSG);
