@@ -106,9 +106,15 @@ void nspy_tell_ranks(char *out, size_t bytes, const struct nspy_scene *scene, co
 void nspy_tell_group(char *out, size_t bytes, const struct nspy_scene *scene,
 		     const struct nspy_group *group)
 {
-	const struct nspy_member *member = &scene->members[group->first];
-	const struct nspy_status_comm *comm = nspy_scene_comm(scene, member);
+	const struct nspy_member *member;
+	const struct nspy_status_comm *comm;
 
+	if (!group) { /* pages name one that none of them belongs to any more */
+		nspy_tell(out, bytes, "a communicator");
+		return;
+	}
+	member = &scene->members[group->first];
+	comm = nspy_scene_comm(scene, member);
 	if (!comm->parent_key && group->nranks > 1 &&
 	    scene->pages[member->page].world_size == group->nranks)
 		nspy_tell(out, bytes, "world");
