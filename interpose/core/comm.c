@@ -417,9 +417,12 @@ static int ask(unsigned int fn, const void *handle)
 {
 	typedef int ask_fn(const void *comm, int *value);
 	ask_fn *real = (ask_fn *)nspy_real(fn);
-	int value = -1;
+	int value = -1, saved = errno;
 
-	return real && real(handle, &value) == 0 ? value : -1;
+	if (!real || real(handle, &value) != 0)
+		value = -1;
+	errno = saved; /* the application's: its own call has returned or is about to begin */
+	return value;
 }
 
 void nspy_comm_ready(struct nspy_comm *comm)
