@@ -148,24 +148,6 @@ static void ingest_free(struct nspy_proc *proc, const struct nspy_rec *rec)
 	proc->memory.live_bytes -= (uintptr_t)nspy_map_take(&proc->memory.pieces, rec->arg);
 }
 
-static bool blocking_class(unsigned int klass)
-{
-	switch (klass) {
-	case NSPY_CLASS_COLL:
-	case NSPY_CLASS_SEND:
-	case NSPY_CLASS_RECV:
-	case NSPY_CLASS_GROUP_END:
-	case NSPY_CLASS_COMM_INIT:
-	case NSPY_CLASS_COMM_FINALIZE:
-	case NSPY_CLASS_COMM_DESTROY:
-	case NSPY_CLASS_RMA:
-	case NSPY_CLASS_SYNC:
-		return true;
-	default:
-		return false;
-	}
-}
-
 /* A call that took long: it may turn out to have been freed by an abort. */
 static void keep_stall(struct nspy_proc *proc, uint32_t serial, const struct nspy_rec *rec,
 		       uint16_t fn)
@@ -285,10 +267,10 @@ static inline void ingest_call(struct nspy_loader *loader, struct nspy_proc *pro
 			     0))
 		ingest_unusual(proc, serial, fn, rec, id);
 	if (__builtin_expect(took > proc->longest_sync_ns && took < INT64_MAX, 0) &&
-	    blocking_class(fn->klass))
+	    nspy_class_waits(fn->klass))
 		proc->longest_sync_ns = took;
 	if (__builtin_expect(took >= NSPY_STALL_MIN_NS && took < INT64_MAX, 0) &&
-	    blocking_class(fn->klass) && !(rec->flags & NSPY_CALL_NESTED))
+	    nspy_class_waits(fn->klass) && !(rec->flags & NSPY_CALL_NESTED))
 		keep_stall(proc, serial, rec, id);
 }
 

@@ -28,24 +28,6 @@ bool nspy_procs_has(const struct nspy_procs *procs, const struct nspy_proc *proc
 /* A process that ends this soon after a call gave up waiting ends because of it. */
 #define GIVE_UP_NS (10 * NSPY_NS_PER_S)
 
-static bool waits_for_peers(unsigned int klass)
-{
-	switch (klass) {
-	case NSPY_CLASS_COLL:
-	case NSPY_CLASS_SEND:
-	case NSPY_CLASS_RECV:
-	case NSPY_CLASS_GROUP_END:
-	case NSPY_CLASS_COMM_INIT:
-	case NSPY_CLASS_COMM_FINALIZE:
-	case NSPY_CLASS_COMM_DESTROY:
-	case NSPY_CLASS_RMA:
-	case NSPY_CLASS_SYNC:
-		return true;
-	default:
-		return false;
-	}
-}
-
 static uint64_t threshold(const struct nspy_case *c, const struct nspy_proc *proc)
 {
 	return proc->state == NSPY_PROC_RUNNING ? c->options.hang_running_ns
@@ -58,7 +40,7 @@ static void consider(const struct nspy_case *c, const struct nspy_proc *proc,
 {
 	const struct nspy_fn *fn = nspy_model_get_fn(c->model, call->rec.fn);
 
-	if (!waits_for_peers(fn->klass) || call->rec.enter + threshold(c, proc) > until_ns)
+	if (!nspy_class_waits(fn->klass) || call->rec.enter + threshold(c, proc) > until_ns)
 		return;
 	if (wait->waiting && wait->since_ns <= call->rec.enter)
 		return;

@@ -10,6 +10,7 @@
 #ifndef NSPY_TRACE_FORMAT_H
 #define NSPY_TRACE_FORMAT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define NSPY_TRACE_VERSION 1u
@@ -89,6 +90,25 @@ enum nspy_fn_class {
 	NSPY_CLASS_OTHER = 18,
 	NSPY_CLASS_COUNT
 };
+
+/* Calls that may not return until the rank's peers have come. */
+static inline bool nspy_class_waits(unsigned int klass)
+{
+	switch (klass) {
+	case NSPY_CLASS_COLL:
+	case NSPY_CLASS_SEND:
+	case NSPY_CLASS_RECV:
+	case NSPY_CLASS_GROUP_END:
+	case NSPY_CLASS_COMM_INIT:
+	case NSPY_CLASS_COMM_FINALIZE:
+	case NSPY_CLASS_COMM_DESTROY:
+	case NSPY_CLASS_RMA:
+	case NSPY_CLASS_SYNC:
+		return true;
+	default:
+		return false;
+	}
+}
 
 /* How a communicator came to be. */
 enum nspy_comm_origin {

@@ -211,29 +211,17 @@ long nspy_status_encode(const struct nspy_status *status, uint32_t ops_max, uint
 	return (long)total;
 }
 
-static void *take(struct nspy_status_arena *arena, size_t count, size_t size)
-{
-	size_t want = (count * size + 7) & ~(size_t)7;
-	uint8_t *p = arena->base + arena->used;
-
-	if (want > arena->bytes - arena->used)
-		return NULL;
-	arena->used += want;
-	memset(p, 0, want);
-	return p;
-}
-
-static int take_arrays(struct nspy_status_arena *arena, struct nspy_status *s)
+static int take_arrays(struct nspy_arena *arena, struct nspy_status *s)
 {
 	if (s->name_count > NSPY_STATUS_NAMES_MAX || s->comm_count > NSPY_STATUS_COMMS_MAX ||
 	    s->call_count > NSPY_STATUS_CALLS_MAX || s->op_count > NSPY_STATUS_OPS_MAX ||
 	    s->way_count > NSPY_STATUS_WAYS_MAX)
 		return -EBADMSG;
-	s->names = take(arena, s->name_count, NSPY_STATUS_NAME_BYTES);
-	s->comms = take(arena, s->comm_count, sizeof(*s->comms));
-	s->calls_open = take(arena, s->call_count, sizeof(*s->calls_open));
-	s->ops = take(arena, s->op_count, sizeof(*s->ops));
-	s->ways = take(arena, s->way_count, sizeof(*s->ways));
+	s->names = nspy_arena_take(arena, s->name_count, NSPY_STATUS_NAME_BYTES);
+	s->comms = nspy_arena_take(arena, s->comm_count, sizeof(*s->comms));
+	s->calls_open = nspy_arena_take(arena, s->call_count, sizeof(*s->calls_open));
+	s->ops = nspy_arena_take(arena, s->op_count, sizeof(*s->ops));
+	s->ways = nspy_arena_take(arena, s->way_count, sizeof(*s->ways));
 	return s->names && s->comms && s->calls_open && s->ops && s->ways ? 0 : -ENOMEM;
 }
 
@@ -261,7 +249,7 @@ static bool indices_fit(const struct nspy_status *s)
 	return true;
 }
 
-int nspy_status_decode(const uint8_t *data, size_t bytes, struct nspy_status_arena *arena,
+int nspy_status_decode(const uint8_t *data, size_t bytes, struct nspy_arena *arena,
 		       struct nspy_status *ret, size_t *ret_bytes)
 {
 	struct walk w = {(uint8_t *)(uintptr_t)data + NSPY_STATUS_HEAD_BYTES, 0, false, false};

@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "trace_arena.h"
 #include "trace_format.h"
 
 #define NSPY_STATUS_SUFFIX     ".status"
@@ -150,12 +151,6 @@ struct nspy_status {
 	char (*names)[NSPY_STATUS_NAME_BYTES];
 };
 
-/* Memory for the arrays of decoded pages, owned by the caller. */
-struct nspy_status_arena {
-	uint8_t *base; /* aligned to 8 */
-	size_t bytes, used;
-};
-
 /*
  * Encodes a page. Its length, or -ENOBUFS. Of more operations than ops_max the newest are kept.
  */
@@ -163,11 +158,12 @@ long nspy_status_encode(const struct nspy_status *status, uint32_t ops_max, uint
 			size_t bytes);
 
 /*
- * Decodes a page that begins at data; bytes may be more than it has. *ret_bytes is its length.
- * -EBADMSG: none, torn or damaged; -EPROTONOSUPPORT: newer; -ENOMEM: the arena is full. On success
- * all indices are within their arrays and all texts terminated, without control characters.
+ * Decodes a page that begins at data, its arrays in the arena; bytes may be more than it has.
+ * *ret_bytes is its length. -EBADMSG: none, torn or damaged; -EPROTONOSUPPORT: newer; -ENOMEM: the
+ * arena is full. On success all indices are within their arrays and all texts terminated, without
+ * control characters.
  */
-int nspy_status_decode(const uint8_t *data, size_t bytes, struct nspy_status_arena *arena,
+int nspy_status_decode(const uint8_t *data, size_t bytes, struct nspy_arena *arena,
 		       struct nspy_status *ret, size_t *ret_bytes);
 
 /* Name of a function of the page, "?" if there is none. */

@@ -27,7 +27,7 @@ static struct {
 	/* Other nodes' pages, as of the last reading. */
 	struct nspy_status *pages;
 	uint32_t capacity, count;
-	struct nspy_status_arena arena;
+	struct nspy_arena arena;
 	bool small; /* either of them was, at the last reading */
 	/* Who leads. */
 	uint64_t read_ns;    /* when all files were last read, 0 = never */
@@ -145,7 +145,7 @@ static void grow(void)
 	}
 	state.pages = pages;
 	state.capacity = capacity;
-	state.arena = (struct nspy_status_arena){arena, bytes, 0};
+	state.arena = (struct nspy_arena){arena, bytes, 0};
 	state.count = 0;
 }
 

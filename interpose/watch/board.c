@@ -31,7 +31,7 @@ long nspy_board_encode(const struct nspy_status *pages, uint32_t count, uint32_t
 	return (long)used;
 }
 
-uint32_t nspy_board_decode(const uint8_t *data, size_t bytes, struct nspy_status_arena *arena,
+uint32_t nspy_board_decode(const uint8_t *data, size_t bytes, struct nspy_arena *arena,
 			   struct nspy_status *pages, uint32_t capacity, bool *ret_small)
 {
 	uint32_t count = 0;

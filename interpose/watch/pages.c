@@ -44,7 +44,7 @@ struct entry {
 
 static struct pages {
 	struct nspy_local local;
-	struct nspy_status_arena arena;
+	struct nspy_arena arena;
 	uint8_t out[NSPY_STATUS_BYTES_MAX];
 	uint8_t in[FILE_BYTES];
 	_Alignas(8) char entries[8192];

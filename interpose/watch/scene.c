@@ -122,23 +122,10 @@ static void add_groups(struct nspy_scene *scene)
 
 /* --- is a rank waiting? --- */
 
-static bool waits_for_peers(unsigned int klass)
+/* Seen live, a graph's launch waits too: its operations carry no numbers of their own. */
+static bool waits_here(unsigned int klass)
 {
-	switch (klass) {
-	case NSPY_CLASS_COLL:
-	case NSPY_CLASS_SEND:
-	case NSPY_CLASS_RECV:
-	case NSPY_CLASS_GROUP_END:
-	case NSPY_CLASS_COMM_INIT:
-	case NSPY_CLASS_COMM_FINALIZE:
-	case NSPY_CLASS_COMM_DESTROY:
-	case NSPY_CLASS_RMA:
-	case NSPY_CLASS_SYNC:
-	case NSPY_CLASS_GRAPH:
-		return true;
-	default:
-		return false;
-	}
+	return nspy_class_waits(klass) || klass == NSPY_CLASS_GRAPH;
 }
 
 static void wait_since(struct nspy_page_wait *wait, uint64_t since_ns,
@@ -162,8 +149,7 @@ static void find_wait(const struct nspy_scene *scene, uint32_t i, uint64_t min_w
 		const struct nspy_status_call *call = &page->calls_open[k];
 
 		/* What counts is what was so when the page was published. */
-		if (waits_for_peers(call->klass) &&
-		    call->enter_ns + min_wait_ns <= page->published_ns)
+		if (waits_here(call->klass) && call->enter_ns + min_wait_ns <= page->published_ns)
 			wait_since(wait, call->enter_ns, call);
 	}
 	/* A nonblocking creation waits without a call. */

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "arena.h"
+#include "trace_arena.h"
 #include "trace_status.h"
 
 #define NSPY_NOWHERE UINT32_MAX

@@ -53,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	static uint8_t page[NSPY_STATUS_BYTES_MAX], again[NSPY_STATUS_BYTES_MAX];
 	static uint64_t memory[1 << 17], scratch[1 << 19];
-	struct nspy_status_arena arena = {(uint8_t *)memory, sizeof(memory), 0};
+	struct nspy_arena arena = {(uint8_t *)memory, sizeof(memory), 0};
 	struct nspy_arena room = {(uint8_t *)scratch, sizeof(scratch), 0};
 	struct nspy_status pages[PAGES];
 	size_t used;

@@ -61,7 +61,7 @@ static struct nspy_status make(uint32_t comm_count, uint32_t op_count)
 
 static int decode(size_t bytes, struct nspy_status *ret)
 {
-	struct nspy_status_arena arena = {(uint8_t *)memory, sizeof(memory), 0};
+	struct nspy_arena arena = {(uint8_t *)memory, sizeof(memory), 0};
 	size_t used = 0;
 	int rc = nspy_status_decode(page, bytes, &arena, ret, &used);
 
@@ -177,7 +177,7 @@ static void test_texts_are_cleaned(void **state)
 static void test_small_arena(void **state)
 {
 	struct nspy_status s = make(2, 200), back;
-	struct nspy_status_arena arena = {(uint8_t *)memory, 1024, 8};
+	struct nspy_arena arena = {(uint8_t *)memory, 1024, 8};
 	size_t used;
 
 	(void)state;

@@ -42,7 +42,7 @@ static size_t encode(uint32_t first)
 
 static uint32_t decode(size_t bytes, uint32_t capacity, bool *ret_small)
 {
-	struct nspy_status_arena arena = {(uint8_t *)memory, sizeof(memory), 0};
+	struct nspy_arena arena = {(uint8_t *)memory, sizeof(memory), 0};
 
 	*ret_small = false;
 	return nspy_board_decode(file, bytes, &arena, back, capacity, ret_small);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that is given out piece by piece and taken back as a whole. */
-#ifndef NSPY_WATCH_ARENA_H
-#define NSPY_WATCH_ARENA_H
+/* Memory that is given out piece by piece and taken back as a whole; owned by the caller. */
+#ifndef NSPY_TRACE_ARENA_H
+#define NSPY_TRACE_ARENA_H
 
 #include <stddef.h>
 #include <stdint.h>
