@@ -7,6 +7,7 @@ did.
 import collections
 import json
 import os
+import random
 import re
 import shutil
 import socket
@@ -51,9 +52,15 @@ def traffic(records):
 # --- fi_pingpong ---
 
 def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    """Below the range the kernel gives away: other tests make connections all the time."""
+    while True:
+        port = random.randrange(10000, 30000)
+        with socket.socket() as one:
+            try:
+                one.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
 
 
 def listens(port):
