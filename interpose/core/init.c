@@ -105,8 +105,8 @@ static bool set_up(void)
 	set_handlers_once();
 	nspy_core.owner_pid = nspy_core.id.pid;
 	__atomic_store_n(&nspy_hot->epoch, ++last_epoch, __ATOMIC_RELEASE);
+	nspy_service_start(); /* first: the writer works for the services */
 	nspy_core.writer_running = nspy_writer_start();
-	nspy_service_start();
 	return true;
 }
 

@@ -7,11 +7,22 @@
 #include "objects.h"
 #include "session.h"
 
-static bool is_watched(const struct nspy_fi_mr *mr)
+/*
+ * A provider's cache may hand out a registration that is watched already: one more holds it then.
+ * Nobody may who comes while the last one lets go of it. false: it is none of ours yet.
+ */
+static bool share(const struct nspy_fi_mr *mr)
 {
-	uint8_t *area = atomic_load(&nspy_slot_area);
+	const struct nspy_shadow *s = nspy_shadow_here(mr->fid.ops);
+	struct nspy_fab *fab = s ? s->owner : NULL;
+	uint32_t refs;
 
-	return (uintptr_t)((uint8_t *)mr->fid.ops - area) < NSPY_SLOTS * NSPY_SLOT_BYTES;
+	if (!fab || atomic_load(&fab->kind) != NSPY_FAB_MR)
+		return s != NULL;
+	refs = atomic_load(&fab->refs);
+	while (refs && !atomic_compare_exchange_weak(&fab->refs, &refs, refs + 1))
+		;
+	return true;
 }
 
 /* So that its release is seen. */
@@ -19,12 +30,8 @@ static void watch(struct nspy_fab *domain, struct nspy_fi_mr *mr, uint64_t bytes
 {
 	struct nspy_fab *fab;
 
-	if (is_watched(mr)) { /* out of the provider's cache, once more */
-		const struct nspy_shadow *s = nspy_shadow_of(&mr->fid.ops);
-
-		atomic_fetch_add(&s->owner->refs, 1);
+	if (share(mr))
 		return;
-	}
 	nspy_memory_registered(NSPY_NET_LIBFABRIC, bytes);
 	fab = nspy_fab_new(NSPY_FAB_MR, mr, domain->rail);
 	if (!fab)
@@ -46,16 +53,18 @@ static void registered(struct nspy_fab *domain, int rc, struct nspy_fi_mr **mr, 
 	struct nspy_fi_domain *domain = (struct nspy_fi_domain *)fid;                              \
 	const struct nspy_shadow *shadow = nspy_shadow_of(&domain->mr);                            \
 	const struct nspy_fi_ops_mr *real = shadow ? shadow->orig : NULL;                          \
+	uint64_t total;                                                                            \
 	int rc;                                                                                    \
                                                                                                    \
 	if (nspy_unlikely(!real))                                                                  \
 		return -NSPY_FI_ENOSYS;                                                            \
 	if (!nspy_outermost())                                                                     \
 		return real->entry(__VA_ARGS__);                                                   \
+	total = (bytes);                                                                           \
 	nspy_fabric_depth++;                                                                       \
 	rc = real->entry(__VA_ARGS__);                                                             \
 	nspy_fabric_depth--;                                                                       \
-	registered(shadow->owner, rc, mr, bytes, call);                                            \
+	registered(shadow->owner, rc, mr, total, call);                                            \
 	return rc
 
 static uint64_t sum(const struct iovec *iov, size_t count)

@@ -83,17 +83,19 @@ static inline size_t nspy_iov_bytes(const struct iovec *iov, size_t count)
 	const struct nspy_shadow *shadow = nspy_shadow_of(&ep->field);                             \
 	const struct type *real = shadow ? shadow->orig : NULL;                                    \
 	struct nspy_post post;                                                                     \
+	uint64_t total;                                                                            \
 	ssize_t rc;                                                                                \
                                                                                                    \
 	if (nspy_unlikely(!real))                                                                  \
 		return -NSPY_FI_ENOSYS;                                                            \
 	if (!nspy_outermost())                                                                     \
 		return real->entry(__VA_ARGS__);                                                   \
+	total = (bytes); /* afterwards the caller's lists may be gone already */                   \
 	nspy_post_begin(&post, shadow->owner, to, context, (counter) != NSPY_NET_RECEIVES);        \
 	nspy_fabric_depth++;                                                                       \
 	rc = real->entry(__VA_ARGS__);                                                             \
 	nspy_fabric_depth--;                                                                       \
-	nspy_post_end(&post, shadow->owner, counter, bytes, #field "." #entry, rc);                \
+	nspy_post_end(&post, shadow->owner, counter, total, #field "." #entry, rc);                \
 	return rc
 
 /* Puts a wrapper where the provider has an entry. */

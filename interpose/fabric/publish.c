@@ -153,13 +153,13 @@ static void name_peer(const struct nspy_peer *peer)
 
 	if (pub.named[peer->id / 8] & bit)
 		return;
-	pub.named[peer->id / 8] |= bit;
-	(void)nspy_net_put_peer(&pub.out, &(struct nspy_net_peer){
-						  .id = peer->id,
-						  .rail = peer->rail,
-						  .role = peer->role,
-						  .address = text_of(peer->name),
-					  });
+	if (nspy_net_put_peer(&pub.out, &(struct nspy_net_peer){
+						.id = peer->id,
+						.rail = peer->rail,
+						.role = peer->role,
+						.address = text_of(peer->name),
+					}) == 0)
+		pub.named[peer->id / 8] |= bit;
 }
 
 static uint64_t ticks_to_ns(uint64_t ticks)
@@ -255,10 +255,17 @@ static void each_peer(void (*visit)(void *context, struct nspy_peer *peer), void
 	}
 }
 
+/* The rows of one second need at most this: peers that do not fit wait for the next one. */
+static bool is_full(void)
+{
+	return pub.out.used + ROOM_BYTES > pub.out.capacity / 2;
+}
+
 static void visit_name(void *context, struct nspy_peer *peer)
 {
 	(void)context;
-	name_peer(peer);
+	if (!is_full())
+		name_peer(peer);
 }
 
 static void visit_row(void *context, struct nspy_peer *peer)
@@ -267,12 +274,6 @@ static void visit_row(void *context, struct nspy_peer *peer)
 
 	if (pub.named[peer->id / 8] & 1u << (peer->id % 8))
 		put_row(second, peer, 0);
-}
-
-/* The rows of one second need at most this: peers that do not fit wait for the next one. */
-static bool is_full(void)
-{
-	return pub.out.used + ROOM_BYTES > pub.out.capacity / 2;
 }
 
 static void gather_second(uint64_t now_ns)

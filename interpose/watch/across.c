@@ -126,7 +126,8 @@ static void post(const struct nspy_local *local, uint64_t now_ns)
 
 /* --- reading the others --- */
 
-static void grow(void)
+/* false: there is no more memory to be had. */
+static bool grow(void)
 {
 	uint32_t capacity = state.capacity ? 2 * state.capacity : PAGES_MIN;
 	size_t bytes = state.arena.bytes ? 2 * state.arena.bytes : ARENA_MIN;
@@ -134,11 +135,16 @@ static void grow(void)
 
 	state.small = false;
 	if (bytes > ARENA_MAX)
-		return;
+		return false;
 	pages = nspy_live_map_private(capacity * sizeof(*state.pages), 0);
 	arena = nspy_live_map_private(bytes, 0);
-	if (!pages || !arena)
-		return;
+	if (!pages || !arena) {
+		if (pages)
+			munmap(pages, capacity * sizeof(*state.pages));
+		if (arena)
+			munmap(arena, bytes);
+		return false;
+	}
 	if (state.pages) {
 		munmap(state.pages, state.capacity * sizeof(*state.pages));
 		munmap(state.arena.base, state.arena.bytes);
@@ -147,6 +153,7 @@ static void grow(void)
 	state.capacity = capacity;
 	state.arena = (struct nspy_arena){arena, bytes, 0};
 	state.count = 0;
+	return true;
 }
 
 /* Pages of this run of the job; files of an earlier one may still lie there. */
@@ -188,9 +195,7 @@ static void read_pages(uint64_t now_ns)
 	if (!nspy_exchange_pages(&heads_only))
 		return;
 	do {
-		if (state.small || !state.pages)
-			grow();
-		if (!state.pages)
+		if ((state.small || !state.pages) && !grow())
 			break;
 		decode_files();
 	} while (state.small && state.arena.bytes < ARENA_MAX);
@@ -234,17 +239,14 @@ static void join(const struct nspy_local *local, struct nspy_view *ret)
 {
 	uint32_t room;
 
-	if (!state.pages)
-		grow();
-	while (state.pages && state.capacity < state.count + local->count && !state.small) {
+	if (!state.pages && !grow())
+		return;
+	while (state.capacity < state.count + local->count && !state.small) {
 		uint32_t count = state.count;
 
-		grow();
-		if (state.count < count)
+		if (!grow() || state.count < count)
 			return; /* the next reading fills it again */
 	}
-	if (!state.pages)
-		return;
 	room = state.capacity - state.count;
 	if (room < local->count)
 		return;

@@ -3,10 +3,12 @@
 
 #include "activity.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define NS_PER_S 1000000000ull
@@ -140,7 +142,11 @@ enum nspy_alive nspy_activity_alive(uint32_t pid, uint64_t starttime)
 	const char *p;
 
 	(void)snprintf(path, sizeof(path), "/proc/%u/stat", pid);
-	p = slurp(path, text, sizeof(text)) ? after_name(text) : NULL;
+	/* What cannot be read, for want of a descriptor or the right, is not dead for that. */
+	if (!slurp(path, text, sizeof(text)))
+		return syscall(SYS_kill, (pid_t)pid, 0) < 0 && errno == ESRCH ? NSPY_ALIVE_NO
+									      : NSPY_ALIVE_YES;
+	p = after_name(text);
 	/* Ended and not yet collected is ended. The start time is field 22. */
 	if (!p || *p == 'Z' || *p == 'X' || (starttime && field(p, 19) != starttime))
 		return NSPY_ALIVE_NO;

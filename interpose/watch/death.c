@@ -11,13 +11,31 @@ static bool died(const struct nspy_status *page)
 	return page->state == NSPY_STATUS_EXITED ? page->exit_code != 0 : page->dead;
 }
 
+/*
+ * Some member that waits has used it as lately as any other. One that was left behind, after a
+ * shrink say, is still there and nobody waits in it.
+ */
+static bool in_use(const struct nspy_scene *scene, const struct nspy_group *group)
+{
+	for (uint32_t m = group->first; m < group->first + group->count; m++) {
+		const struct nspy_member *member = &scene->members[m];
+		uint64_t last_ns = nspy_scene_comm(scene, member)->last_ns;
+
+		if (scene->waits[member->page].waiting &&
+		    (!last_ns || last_ns + NSPY_SEEN_LATE_NS >=
+					 nspy_page_latest_use(&scene->pages[member->page])))
+			return true;
+	}
+	return false;
+}
+
 static bool waited_for(const struct nspy_inquiry *q, const struct nspy_group *group,
 		       struct nspy_verdict *v)
 {
 	uint32_t waiters = 0;
 	uint64_t since = group ? nspy_verdict_longest_wait(&q->scene, group, &waiters) : 0;
 
-	if (!since)
+	if (!since || !in_use(&q->scene, group))
 		return false;
 	v->comm_key = group->key;
 	v->waiters = waiters;
@@ -31,6 +49,10 @@ static bool lacks(const struct nspy_scene *scene, const struct nspy_group *group
 {
 	if (group->nranks != dead->world_size || dead->rank < 0 || dead->comm_count)
 		return false;
+	/* It was a helper of that rank, or the rank has begun anew. */
+	for (uint32_t i = 0; i < scene->count; i++)
+		if (scene->pages[i].rank == dead->rank && !nspy_page_gone(&scene->pages[i]))
+			return false;
 	for (uint32_t m = group->first; m < group->first + group->count; m++) {
 		const struct nspy_status_comm *comm = nspy_scene_comm(scene, &scene->members[m]);
 

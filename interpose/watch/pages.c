@@ -369,8 +369,11 @@ static void count_running(const char *name)
 		return;
 	(void)snprintf(path, sizeof(path), SHM_DIR "/%.255s", name);
 	fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
+	if (fd < 0) { /* for want of a descriptor, say: then it may well run */
+		if (errno != ENOENT)
+			atomic_fetch_add_explicit(&others, 1, memory_order_relaxed);
 		return;
+	}
 	if (pread(fd, &note, sizeof(note), EXIT_OFFSET) != (ssize_t)sizeof(note) || !note.exited)
 		atomic_fetch_add_explicit(&others, 1, memory_order_relaxed);
 	close(fd);

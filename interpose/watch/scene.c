@@ -138,6 +138,25 @@ static void wait_since(struct nspy_page_wait *wait, uint64_t since_ns,
 	wait->call = call;
 }
 
+uint64_t nspy_page_latest_use(const struct nspy_status *page)
+{
+	uint64_t latest = 0;
+
+	for (uint32_t k = 0; k < page->comm_count; k++)
+		if (page->comms[k].last_ns > latest)
+			latest = page->comms[k].last_ns;
+	return latest;
+}
+
+/* One thread's long wait is no hang of a rank whose other threads go on. */
+static bool moved_since(const struct nspy_status *page, const struct nspy_status_call *call)
+{
+	uint64_t last_ns = call->comm == NSPY_STATUS_NONE ? nspy_page_latest_use(page)
+							  : page->comms[call->comm].last_ns;
+
+	return last_ns > call->enter_ns + NSPY_SEEN_LATE_NS;
+}
+
 static void find_wait(const struct nspy_scene *scene, uint32_t i, uint64_t min_wait_ns)
 {
 	const struct nspy_status *page = &scene->pages[i];
@@ -149,7 +168,8 @@ static void find_wait(const struct nspy_scene *scene, uint32_t i, uint64_t min_w
 		const struct nspy_status_call *call = &page->calls_open[k];
 
 		/* What counts is what was so when the page was published. */
-		if (waits_here(call->klass) && call->enter_ns + min_wait_ns <= page->published_ns)
+		if (waits_here(call->klass) && !moved_since(page, call) &&
+		    call->enter_ns + min_wait_ns <= page->published_ns)
 			wait_since(wait, call->enter_ns, call);
 	}
 	/* A nonblocking creation waits without a call. */

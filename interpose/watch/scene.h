@@ -100,6 +100,11 @@ const struct nspy_status_comm *nspy_scene_comm(const struct nspy_scene *scene,
 const struct nspy_group *nspy_scene_group(const struct nspy_scene *scene, uint64_t key);
 
 /* A page that can neither wait nor go on. */
+/* When a communicator moved is noticed this much too late at most. */
+#define NSPY_SEEN_LATE_NS 3000000000ull
+/* When the rank last entered a collective, as far as it was noticed; 0 = never. */
+uint64_t nspy_page_latest_use(const struct nspy_status *page);
+
 static inline bool nspy_page_gone(const struct nspy_status *page)
 {
 	return page->dead || page->state != NSPY_STATUS_RUNNING;

@@ -175,13 +175,14 @@ static void start(void)
 	pthread_t thread;
 	int rc;
 
+	/* The writer looks into these, watcher or not. */
 	nspy_pages_forget();
+	nspy_outbox_start();
+	nspy_exchange_start();
 	if (!nspy_core.env.NCCLSPY_WATCH)
 		return;
-	nspy_outbox_start();
 	nspy_event_start();
 	nspy_active_start();
-	nspy_exchange_start();
 	nspy_across_start(nspy_monotonic_ns());
 	scratch = (struct nspy_arena){0}; /* a forked child has not inherited it */
 	sigfillset(&all);

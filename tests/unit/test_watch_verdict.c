@@ -1,139 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the watcher concludes from pages: each situation and its near miss. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_watch_job.h"
 
 #include "active.h"
-#include "verdict.h"
-
-#define S     1000000000ull
-#define RANKS 4u
-#define NOW   (1000 * S)
-#define LONG  (NOW - 200 * S) /* since then: longer than the limit */
-#define WORLD 0xAAAAAAAA00000001ull
-#define PAIR  0xBBBBBBBB00000002ull
-
-enum { NAME_REDUCE, NAME_GATHER, NAME_SYNC, NAME_INIT, NAME_SEND, NAMES };
-
-static struct nspy_status pages[RANKS];
-static struct nspy_status_comm comms[RANKS][2];
-static struct nspy_status_call calls[RANKS][2];
-static struct nspy_status_op ops[RANKS][8];
-static struct nspy_status_way ways[RANKS][4];
-static char names[NAMES][NSPY_STATUS_NAME_BYTES] = {
-	"ncclAllReduce", "ncclAllGather", "cudaStreamSynchronize", "ncclCommInitRank", "ncclSend"};
-static struct nspy_limits limits;
-static struct nspy_verdict verdict;
-static uint64_t scratch[1 << 16];
-
-/* Four ranks of one world that have done ten collectives, all at work. */
-static int setup(void **state)
-{
-	(void)state;
-	limits = (struct nspy_limits){
-		.note_ns = 30 * S,
-		.hang_ns = 180 * S,
-		.start_ns = 600 * S,
-		.confirm_ns = S,
-		.warm_up_rounds = 20,
-	};
-	memset(calls, 0, sizeof(calls));
-	memset(ops, 0, sizeof(ops));
-	memset(ways, 0, sizeof(ways));
-	memset(comms, 0, sizeof(comms));
-	for (uint32_t i = 0; i < RANKS; i++) {
-		pages[i] = (struct nspy_status){
-			.run_id = i + 1,
-			.pid = 100 + i,
-			.state = NSPY_STATUS_RUNNING,
-			.rank = (int32_t)i,
-			.world_size = RANKS,
-			.published_ns = NOW - S / 2,
-			.last_call_ns = NOW - S,
-			.rounds = 100,
-			.node = "n0",
-			.comms = comms[i],
-			.calls_open = calls[i],
-			.ops = ops[i],
-			.ways = ways[i],
-			.names = names,
-			.name_count = NAMES,
-			.comm_count = 1,
-		};
-		comms[i][0] = (struct nspy_status_comm){
-			.key = WORLD,
-			.enqueued = 10,
-			.nranks = RANKS,
-			.rank = (int32_t)i,
-			.origin = NSPY_COMM_INIT_RANK,
-			.flags = NSPY_COMM_READY | NSPY_COMM_STARTED,
-			.name = NSPY_STATUS_NONE,
-		};
-	}
-	return 0;
-}
-
-static void wait_in(uint32_t page, unsigned int klass, uint16_t name, uint64_t since)
-{
-	calls[page][pages[page].call_count++] = (struct nspy_status_call){
-		.enter_ns = since,
-		.klass = (uint8_t)klass,
-		.name = name,
-		.comm = NSPY_STATUS_NONE,
-	};
-	pages[page].last_call_ns = since;
-}
-
-static void sync_since(uint32_t page, uint64_t since)
-{
-	wait_in(page, NSPY_CLASS_SYNC, NAME_SYNC, since);
-}
-
-static void add_op(uint32_t page, uint16_t comm, uint64_t seq, uint16_t name, uint64_t count)
-{
-	ops[page][pages[page].op_count++] = (struct nspy_status_op){
-		.seq = seq,
-		.count = count,
-		.comm = comm,
-		.name = name,
-		.klass = NSPY_CLASS_COLL,
-		.peer = -1,
-		.datatype = 7,
-	};
-}
-
-static enum nspy_found_id find(void)
-{
-	struct nspy_arena arena = {(uint8_t *)scratch, sizeof(scratch), 0};
-
-	assert_int_equal(nspy_verdict_find(pages, RANKS, NOW, &limits, &arena, &verdict), 0);
-	return verdict.id;
-}
-
-static void expect(enum nspy_found_id id, int culprit)
-{
-	assert_int_equal(find(), id);
-	assert_false(verdict.note);
-	assert_int_equal(verdict.culprit_count, culprit < 0 ? 0 : 1);
-	if (culprit >= 0)
-		assert_int_equal(verdict.culprits[0], culprit);
-}
-
-/* Ranks 0 to 2 have entered number 11 and wait; rank 3 has not come. */
-static void three_wait_for_rank_3(uint64_t since)
-{
-	for (uint32_t i = 0; i < 3; i++) {
-		comms[i][0].enqueued = 11;
-		sync_since(i, since);
-	}
-	pages[3].last_call_ns = since;
-}
 
 static void test_all_at_work(void **state)
 {
@@ -282,6 +151,18 @@ static void test_ranks_not_seen(void **state)
 	assert_string_equal(verdict.owner, "unknown");
 }
 
+/* A side thread sits in a wait for long; the main thread has moved on and is only a bit ahead. */
+static void test_side_thread_waits(void **state)
+{
+	(void)state;
+	three_wait_for_rank_3(LONG);
+	for (uint32_t i = 0; i < 3; i++) {
+		comms[i][0].last_ns = NOW - S;
+		pages[i].last_call_ns = NOW - S;
+	}
+	assert_int_equal(find(), NSPY_FOUND_NONE);
+}
+
 static void test_inside_a_call(void **state)
 {
 	(void)state;
@@ -320,6 +201,38 @@ static void test_died_earlier(void **state)
 	pages[2].dead = true;
 	comms[2][0].key = PAIR;
 	assert_int_equal(find(), NSPY_FOUND_NONE);
+}
+
+/* Something that inherited its rank died early; the rank itself is alive and late. */
+static void test_died_namesake(void **state)
+{
+	(void)state;
+	sync_since(0, NOW - 2 * S);
+	pages[2].dead = true;
+	pages[2].comm_count = 0;
+	pages[3].rank = 2;
+	pages[3].comm_count = 0;
+	assert_int_equal(find(), NSPY_FOUND_NONE);
+}
+
+/* The others have gone on without it in a communicator of their own; the old one is still there. */
+static void test_died_left_behind(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < RANKS; i++) {
+		if (i == 2)
+			continue;
+		comms[i][0].last_ns = NOW - 60 * S;
+		comms[i][1] = comms[i][0];
+		comms[i][1].key = PAIR;
+		comms[i][1].last_ns = NOW - 2 * S;
+		pages[i].comm_count = 2;
+	}
+	sync_since(0, NOW - 2 * S);
+	pages[2].dead = true;
+	assert_int_equal(find(), NSPY_FOUND_NONE);
+	comms[0][0].last_ns = NOW - 2 * S;
+	expect(NSPY_FOUND_RANK_DIED, 2);
 }
 
 /* It is gone, but nobody waits: the job is over, or goes on without it. */
@@ -567,6 +480,9 @@ int main(void)
 		TEST(died),
 		TEST(died_early),
 		TEST(died_earlier),
+		TEST(died_namesake),
+		TEST(died_left_behind),
+		TEST(side_thread_waits),
 		TEST(died_unmissed),
 		TEST(exit_codes),
 		TEST(first_death),
