@@ -24,6 +24,9 @@ nspy_detect_fn nspy_detect_stalled;
 nspy_detect_fn nspy_detect_oom;
 nspy_detect_fn nspy_detect_aborted;
 nspy_detect_fn nspy_detect_drift;
+nspy_detect_fn nspy_detect_facts;
+nspy_detect_fn nspy_detect_fleet;
+nspy_detect_fn nspy_detect_device_fault;
 
 /* Runs all of them and sorts the outcome. */
 void nspy_detect_all(const struct nspy_case *c, struct nspy_findings *out);

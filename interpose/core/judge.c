@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compat.h"
+
+#include "judge.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core.h"
+#include "facts.h"
+#include "host_facts.h"
+#include "rules.h"
+#include "say.h"
+#include "trace_reader.h"
+
+#define SAID_MAX  64u
+#define LINES_MAX 8u             /* of one process; what is left is in the report */
+#define AGAIN_NS  10000000000ull /* memory of the job */
+
+static _Atomic uint32_t comm_outcomes;
+
+static struct {
+	const char *said[SAID_MAX];
+	uint32_t said_count, lines;
+	uint32_t outcomes_seen;
+	uint64_t next_ns;
+	bool machine_done, objects_done;
+} done;
+
+/* The facts as they stand, with values ended by zeroes. */
+static struct {
+	uint8_t payload[NSPY_IDENT_MAX];
+	char text[NSPY_IDENT_MAX * 2];
+	struct {
+		const char *key, *value;
+	} fact[512];
+	size_t count;
+} view;
+
+static void read_facts(void)
+{
+	long bytes = nspy_facts_copy(view.payload, sizeof(view.payload));
+	const char *key, *value;
+	size_t cursor = 0, key_bytes, value_bytes, used = 0;
+
+	view.count = 0;
+	while (bytes > 0 && view.count < sizeof(view.fact) / sizeof(view.fact[0]) &&
+	       nspy_ident_next(view.payload, (size_t)bytes, &cursor, &key, &key_bytes, &value,
+			       &value_bytes) == 0 &&
+	       used + key_bytes + value_bytes + 2 <= sizeof(view.text)) {
+		view.fact[view.count].key = view.text + used;
+		memcpy(view.text + used, key, key_bytes);
+		view.text[used + key_bytes] = '\0';
+		used += key_bytes + 1;
+		view.fact[view.count++].value = view.text + used;
+		memcpy(view.text + used, value, value_bytes);
+		view.text[used + value_bytes] = '\0';
+		used += value_bytes + 1;
+	}
+}
+
+/* Later facts replace earlier ones. */
+static const char *get(const void *unused, const char *key)
+{
+	(void)unused;
+	for (size_t i = view.count; i-- > 0;)
+		if (strcmp(view.fact[i].key, key) == 0)
+			return view.fact[i].value;
+	return NULL;
+}
+
+/* 512 ranks with one cause are one line for each node, or one for the job. */
+static bool may_speak(enum nspy_rule_scope scope)
+{
+	const char *local = get(NULL, "local_rank");
+	int rank = nspy_core.id.rank;
+
+	if (scope == NSPY_RULE_RANK || rank <= 0)
+		return true;
+	return scope == NSPY_RULE_NODE && local && strcmp(local, "0") == 0;
+}
+
+static void tell(const struct nspy_rule_hit *hit, void *unused)
+{
+	char key[64], who[32] = "";
+
+	(void)unused;
+	for (uint32_t i = 0; i < done.said_count; i++)
+		if (strcmp(done.said[i], hit->id) == 0)
+			return;
+	if (done.said_count == SAID_MAX)
+		return;
+	done.said[done.said_count++] = hit->id; /* a constant of the rules */
+	(void)snprintf(key, sizeof(key), "finding.%s", hit->id);
+	nspy_facts_add(key, hit->text);
+	if (!may_speak(hit->scope) || done.lines >= LINES_MAX)
+		return;
+	done.lines++;
+	if (hit->scope == NSPY_RULE_RANK && nspy_core.id.rank >= 0)
+		(void)snprintf(who, sizeof(who), "rank %d, ", nspy_core.id.rank);
+	nspy_say(hit->priority < 2 ? NSPY_SAY_FAIL : NSPY_SAY_WARN,
+		 "P%d %s%s on %snode %.60s: %.240s (ncclspy explain %s)", hit->priority, hit->id,
+		 hit->probable ? " (probable)" : "", who, nspy_core.id.node, hit->text, hit->id);
+}
+
+static void judge(void)
+{
+	struct nspy_rule_facts facts = {.get = get};
+
+	read_facts();
+	facts.span = nspy_rules_span(&facts);
+	nspy_rules_run(&facts, tell, NULL);
+}
+
+void nspy_judge_start(void)
+{
+	memset(&done, 0, sizeof(done));
+	atomic_store(&comm_outcomes, 0);
+}
+
+void nspy_judge_comm_outcome(void)
+{
+	atomic_fetch_add_explicit(&comm_outcomes, 1, memory_order_relaxed);
+}
+
+void nspy_judge_tick(uint64_t now_ns)
+{
+	uint32_t outcomes = atomic_load_explicit(&comm_outcomes, memory_order_relaxed);
+	bool changed = false;
+
+	if (!done.machine_done) {
+		done.machine_done = changed = true;
+		nspy_host_facts();
+		nspy_nic_facts();
+		done.next_ns = now_ns + AGAIN_NS;
+	}
+	if (!done.objects_done && outcomes) {
+		done.objects_done = changed = true;
+		nspy_object_facts();
+		nspy_shm_segment_facts();
+	}
+	if (now_ns >= done.next_ns) {
+		done.next_ns = now_ns + AGAIN_NS;
+		nspy_cgroup_facts();
+		changed = true;
+	}
+	if (changed)
+		judge();
+}
