@@ -196,7 +196,7 @@ static bool rendezvous(const struct nspy_rule_facts *facts, struct nspy_rule_hit
 				     : "RANK");
 	else if (address && is_loopback(address) && facts->span == NSPY_SPAN_NODES)
 		nspy_rule_say(
-			hit, 1, NSPY_RULE_JOB,
+			hit, 2, NSPY_RULE_JOB,
 			"MASTER_ADDR=%.60s means each node itself, but the job runs on several",
 			address);
 	else
