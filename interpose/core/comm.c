@@ -300,7 +300,7 @@ void nspy_comm_update(struct nspy_comm *comm, uint8_t more_flags)
 	pthread_mutex_unlock(&lock);
 	write_record(comm);
 	if (more_flags & (NSPY_COMM_READY | NSPY_COMM_FAILED))
-		nspy_judge_comm_outcome();
+		nspy_judge_comm_outcome(more_flags & NSPY_COMM_READY);
 }
 
 void nspy_comm_defer(struct nspy_comm *comm, uint32_t serial)

@@ -11,6 +11,7 @@
 #include "core.h"
 #include "facts.h"
 #include "host_facts.h"
+#include "libc_failures.h"
 #include "rules.h"
 #include "say.h"
 #include "trace_reader.h"
@@ -19,13 +20,12 @@
 #define LINES_MAX 8u             /* of one process; what is left is in the report */
 #define AGAIN_NS  10000000000ull /* memory of the job */
 
-static _Atomic uint32_t comm_outcomes;
+static _Atomic uint32_t comms_good, comms_failed;
 
 static struct {
 	const char *said[SAID_MAX];
 	uint32_t said_count, lines;
-	uint32_t outcomes_seen;
-	uint64_t next_ns;
+	uint64_t begin_ns, next_ns;
 	bool machine_done, objects_done;
 } done;
 
@@ -117,26 +117,32 @@ static void judge(void)
 void nspy_judge_start(void)
 {
 	memset(&done, 0, sizeof(done));
-	atomic_store(&comm_outcomes, 0);
+	atomic_store(&comms_good, 0);
+	atomic_store(&comms_failed, 0);
 }
 
-void nspy_judge_comm_outcome(void)
+void nspy_judge_comm_outcome(bool good)
 {
-	atomic_fetch_add_explicit(&comm_outcomes, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(good ? &comms_good : &comms_failed, 1, memory_order_relaxed);
 }
 
-void nspy_judge_tick(uint64_t now_ns)
+static bool look(uint64_t now_ns, bool last)
 {
-	uint32_t outcomes = atomic_load_explicit(&comm_outcomes, memory_order_relaxed);
+	struct nspy_creations creations = {
+		.good = atomic_load_explicit(&comms_good, memory_order_relaxed),
+		.failed = atomic_load_explicit(&comms_failed, memory_order_relaxed),
+		.last = last,
+	};
 	bool changed = false;
 
 	if (!done.machine_done) {
 		done.machine_done = changed = true;
 		nspy_host_facts();
 		nspy_nic_facts();
+		done.begin_ns = now_ns;
 		done.next_ns = now_ns + AGAIN_NS;
 	}
-	if (!done.objects_done && outcomes) {
+	if (!done.objects_done && (creations.good || creations.failed)) {
 		done.objects_done = changed = true;
 		nspy_object_facts();
 		nspy_shm_segment_facts();
@@ -146,6 +152,21 @@ void nspy_judge_tick(uint64_t now_ns)
 		nspy_cgroup_facts();
 		changed = true;
 	}
-	if (changed)
+	creations.waiting_ns = now_ns - done.begin_ns;
+	return nspy_libc_failures_tell(&creations) || changed;
+}
+
+void nspy_judge_tick(uint64_t now_ns)
+{
+	if (look(now_ns, false))
+		judge();
+}
+
+void nspy_judge_last(uint64_t now_ns)
+{
+	/* A program that ends with an error before it has a communicator has not made one. */
+	if (nspy_core.head->exit_code != 0)
+		nspy_judge_comm_outcome(false);
+	if (look(now_ns, true))
 		judge();
 }

@@ -8,6 +8,7 @@
 #ifndef NSPY_JUDGE_H
 #define NSPY_JUDGE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Forgets what was said: a new recording begins. context: before the writer thread starts. */
@@ -17,6 +18,9 @@ void nspy_judge_start(void);
 void nspy_judge_tick(uint64_t now_ns);
 
 /* A communicator has been made, or its creation has failed. context: any thread, no lock. */
-void nspy_judge_comm_outcome(void);
+void nspy_judge_comm_outcome(bool good);
+
+/* What is left to say before the recording ends. */
+void nspy_judge_last(uint64_t now_ns);
 
 #endif

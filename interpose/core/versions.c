@@ -248,3 +248,24 @@ void nspy_versions_facts(uint8_t *payload, size_t capacity, size_t *used)
 	fact_cuda(&f);
 	(void)nspy_sys_dlerror();
 }
+
+bool nspy_versions_is_nccl(const void *address, char *ret, size_t bytes)
+{
+	struct object nccl = {.inside = (const void *)nspy_real(NSPY_FN_NCCL_GET_VERSION)};
+	struct object object = {.inside = address};
+	const char *slash;
+
+	dl_iterate_phdr(look_at, &object);
+	slash = strrchr(object.path, '/');
+	(void)snprintf(ret, bytes, "%s",
+		       !object.found    ? "?"
+		       : slash          ? slash + 1
+		       : object.path[0] ? object.path
+					: "the program");
+	if (!object.found)
+		return false;
+	if (strncmp(ret, "libnccl", 7) == 0 || strncmp(ret, "libfabric", 9) == 0)
+		return true;
+	dl_iterate_phdr(look_at, &nccl);
+	return nccl.found && strcmp(nccl.path, object.path) == 0;
+}

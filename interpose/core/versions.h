@@ -3,6 +3,7 @@
 #ifndef NSPY_VERSIONS_H
 #define NSPY_VERSIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,5 +22,11 @@ void nspy_versions_facts(uint8_t *payload, size_t capacity, size_t *used);
  * of dl_iterate_phdr, which keeps the object mapped.
  */
 void nspy_versions_build_id(const struct dl_phdr_info *info, char ret[NSPY_BUILD_ID_BYTES]);
+
+/*
+ * Whether an address lies in NCCL, in a plugin of it or in libfabric; ret gets the name of its
+ * object in any case ("?" if there is none). Takes the loader's lock. context: writer thread.
+ */
+bool nspy_versions_is_nccl(const void *address, char *ret, size_t bytes);
 
 #endif

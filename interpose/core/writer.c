@@ -108,7 +108,7 @@ static void finish(struct schedule *s)
 {
 	char status[16];
 
-	nspy_judge_tick(nspy_monotonic_ns());
+	nspy_judge_last(nspy_monotonic_ns());
 	(void)snprintf(status, sizeof(status), "%d", nspy_core.head->exit_code);
 	nspy_facts_add("exit_code", status);
 	if (!s->next_sibling) /* too short a life for a single tick */

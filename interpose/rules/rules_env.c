@@ -11,7 +11,6 @@ enum when {
 	WITH_EFA,
 	WITH_IB,         /* a device that NCCL drives itself */
 	WITH_NEIGHBOURS, /* more than one rank on the node */
-	BETWEEN_NODES,
 };
 
 /* value: "*" any, "!0" any but 0, "0", "1", ... equal; "tcp" etc. for FI_PROVIDER as a word. */
@@ -73,8 +72,6 @@ static bool applies(const struct nspy_rule_facts *facts, enum when when)
 		       facts->span != NSPY_SPAN_ONE_NODE;
 	case WITH_NEIGHBOURS:
 		return nspy_rule_number(facts, "local_world_size", 0) > 1;
-	case BETWEEN_NODES:
-		return facts->span == NSPY_SPAN_NODES;
 	default:
 		return true;
 	}
@@ -173,12 +170,6 @@ static bool topo_file(const struct nspy_rule_facts *facts, struct nspy_rule_hit 
 	return true;
 }
 
-static bool is_loopback(const char *address)
-{
-	return strcmp(address, "localhost") == 0 || strncmp(address, "127.", 4) == 0 ||
-	       strcmp(address, "::1") == 0;
-}
-
 static bool rendezvous(const struct nspy_rule_facts *facts, struct nspy_rule_hit *hit)
 {
 	const char *address = variable(facts, "MASTER_ADDR"),
@@ -194,11 +185,6 @@ static bool rendezvous(const struct nspy_rule_facts *facts, struct nspy_rule_hit
 			      !port  ? "MASTER_PORT"
 			      : rank ? "WORLD_SIZE"
 				     : "RANK");
-	else if (address && is_loopback(address) && facts->span == NSPY_SPAN_NODES)
-		nspy_rule_say(
-			hit, 2, NSPY_RULE_JOB,
-			"MASTER_ADDR=%.60s means each node itself, but the job runs on several",
-			address);
 	else
 		return false;
 	return true;

@@ -178,7 +178,7 @@ static bool tcp_fallback(const struct nspy_rule_facts *facts, struct nspy_rule_h
 			      : "neither a network plugin nor libibverbs is loaded";
 	if (!why)
 		return false;
-	nspy_rule_say(hit, 0, NSPY_RULE_RANK,
+	nspy_rule_say(hit, 0, NSPY_RULE_NODE,
 		      "NCCL will probably use TCP between nodes: %s; RDMA devices here: %.120s",
 		      why, devices ? devices : "not listed");
 	hit->probable = true;
