@@ -19,10 +19,12 @@ void nspy_shm_segment_facts(void);
 void nspy_cgroup_facts(void);
 
 /*
- * What is mapped: net_plugin.*, tuner_plugin.*, profiler_plugin.*, libfabric.*, libibverbs.*
- * (path, build_id, version), and net.looked=1: the first communicator has been made, so what NCCL
- * wanted to load it has loaded.
+ * What is mapped: net_plugin.*, tuner_plugin.*, profiler_plugin.*, libfabric.*, libibverbs.*,
+ * nvml.* (path, build_id, version), and net.looked=1: the first communicator has been made, so what
+ * NCCL wanted to load it has loaded. wanted: values of the variables that name plugins, "" if not
+ * set.
  */
-void nspy_object_facts(void);
+enum nspy_wanted { NSPY_WANTED_NET, NSPY_WANTED_TUNER, NSPY_WANTED_PROFILER, NSPY_WANTED_COUNT };
+void nspy_object_facts(const char *const wanted[NSPY_WANTED_COUNT]);
 
 #endif

@@ -14,7 +14,6 @@
 #include <sys/vfs.h>
 
 #include "clock.h"
-#include "env.h"
 #include "facts.h"
 #include "versions.h"
 
@@ -263,17 +262,19 @@ static void describe(const struct failure *f, const char *library, char *ret, si
 }
 
 /* What a framework's own store or a helper's probe met with says nothing about NCCL. */
-static bool concerns_us(const struct failure *f, bool by_nccl)
+static bool concerns_us(const struct failure *f, const struct nspy_creations *creations,
+			bool by_nccl)
 {
-	const char *name = nspy_env_get("MASTER_ADDR"), *port = nspy_env_get("MASTER_PORT");
 	char text[16];
 
 	switch (f->what) {
 	case LOOKUP:
-		return by_nccl || (name && strncmp(name, f->target.name, NAME_BYTES - 1) == 0);
+		return by_nccl ||
+		       (creations->master_addr[0] &&
+			strncmp(creations->master_addr, f->target.name, NAME_BYTES - 1) == 0);
 	case BIND:
 		(void)snprintf(text, sizeof(text), "%u", port_of(&f->target.address));
-		return by_nccl || (port && strcmp(port, text) == 0);
+		return by_nccl || strcmp(creations->master_port, text) == 0;
 	case CONNECT:
 		return by_nccl;
 	default:
@@ -305,7 +306,7 @@ static bool tell(struct failure *f, const struct nspy_creations *creations)
 		return false;
 	by_nccl = nspy_versions_is_nccl(f->caller, library, sizeof(library));
 	f->told = count;
-	if (!concerns_us(f, by_nccl))
+	if (!concerns_us(f, creations, by_nccl))
 		return false;
 	describe(f, library, text, sizeof(text));
 	(void)snprintf(key, sizeof(key), "%s.%s", reason ? "fail" : "tried", keys[f->what]);

@@ -32,8 +32,9 @@ void nspy_failed_fork(const void *caller);
  */
 struct nspy_creations {
 	uint32_t good, failed;
-	uint64_t waiting_ns; /* since recording began, if none has ended */
-	bool last;           /* the process ends */
+	uint64_t waiting_ns;                   /* since recording began, if none has ended */
+	bool last;                             /* the process ends */
+	const char *master_addr, *master_port; /* "" if not set */
 };
 bool nspy_libc_failures_tell(const struct nspy_creations *creations);
 

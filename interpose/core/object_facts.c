@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "env.h"
 #include "facts.h"
 #include "host_facts.h"
 #include "rules.h"
@@ -22,20 +21,23 @@
 /* Parts of the text that aws-ofi-nccl logs when it starts; its version follows the last word. */
 #define PLUGIN_NAME "aws-ofi-nccl "
 
-enum kind { NET_PLUGIN, TUNER_PLUGIN, PROFILER_PLUGIN, LIBFABRIC, LIBIBVERBS, KINDS };
+enum kind { NET_PLUGIN, TUNER_PLUGIN, PROFILER_PLUGIN, LIBFABRIC, LIBIBVERBS, NVML, KINDS };
+
+_Static_assert((int)NET_PLUGIN == (int)NSPY_WANTED_NET &&
+		       (int)PROFILER_PLUGIN == (int)NSPY_WANTED_PROFILER,
+	       "what is wanted is indexed by kind");
 
 static const struct {
 	const char *key;
-	const char *file;     /* begins so */
-	const char *variable; /* or as this asks for */
-	const char *word;     /* in the name that NCCL makes of the variable's value */
+	const char *file; /* begins so, or as the variable asks for */
+	const char *word; /* in the name that NCCL makes of the variable's value */
 } kinds[KINDS] = {
-	[NET_PLUGIN] = {"net_plugin", "libnccl-net", "NCCL_NET_PLUGIN", "net"},
-	[TUNER_PLUGIN] = {"tuner_plugin", "libnccl-tuner", "NCCL_TUNER_PLUGIN", "tuner"},
-	[PROFILER_PLUGIN] = {"profiler_plugin", "libnccl-profiler", "NCCL_PROFILER_PLUGIN",
-			     "profiler"},
-	[LIBFABRIC] = {"libfabric", "libfabric.so", NULL, NULL},
-	[LIBIBVERBS] = {"libibverbs", "libibverbs.so", NULL, NULL},
+	[NET_PLUGIN] = {"net_plugin", "libnccl-net", "net"},
+	[TUNER_PLUGIN] = {"tuner_plugin", "libnccl-tuner", "tuner"},
+	[PROFILER_PLUGIN] = {"profiler_plugin", "libnccl-profiler", "profiler"},
+	[LIBFABRIC] = {"libfabric", "libfabric.so", NULL},
+	[LIBIBVERBS] = {"libibverbs", "libibverbs.so", NULL},
+	[NVML] = {"nvml", "libnvidia-ml.so", NULL},
 };
 
 struct found {
@@ -46,11 +48,11 @@ struct found {
 
 static struct found found[KINDS];
 
-static bool is_kind(enum kind kind, const char *path)
+static bool is_kind(const char *const *wanted, enum kind kind, const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	const char *base = slash ? slash + 1 : path;
-	const char *asked = kinds[kind].variable ? nspy_env_get(kinds[kind].variable) : NULL;
+	const char *asked = kind < (enum kind)NSPY_WANTED_COUNT ? wanted[kind] : NULL;
 	char word[256];
 
 	if (strncmp(base, kinds[kind].file, strlen(kinds[kind].file)) == 0)
@@ -100,16 +102,16 @@ static void plugin_version(const struct dl_phdr_info *info, struct found *f)
 	}
 }
 
-static int look_at(struct dl_phdr_info *info, size_t size, void *unused)
+static int look_at(struct dl_phdr_info *info, size_t size, void *context)
 {
 	const char *path = info->dlpi_name ? info->dlpi_name : "";
+	const char *const *wanted = context;
 
 	(void)size;
-	(void)unused;
 	for (int i = 0; *path && i < KINDS; i++) {
 		struct found *f = &found[i];
 
-		if (f->path[0] || !is_kind((enum kind)i, path))
+		if (f->path[0] || !is_kind(wanted, (enum kind)i, path))
 			continue;
 		(void)snprintf(f->path, sizeof(f->path), "%s", path);
 		nspy_versions_build_id(info, f->build_id);
@@ -145,10 +147,10 @@ static void put(const char *key, const char *what, const char *value)
 	nspy_facts_add(name, value);
 }
 
-void nspy_object_facts(void)
+void nspy_object_facts(const char *const wanted[NSPY_WANTED_COUNT])
 {
 	memset(found, 0, sizeof(found));
-	dl_iterate_phdr(look_at, NULL);
+	dl_iterate_phdr(look_at, (void *)wanted);
 	if (found[LIBFABRIC].path[0])
 		libfabric_version(&found[LIBFABRIC]);
 	for (int i = 0; i < KINDS; i++) {

@@ -132,7 +132,7 @@ static bool plugin_failed(const struct nspy_rule_facts *facts, struct nspy_rule_
 	    !missing_plugin(wanted, mapped, word, sizeof(word)))
 		return false;
 	nspy_rule_say(
-		hit, facts->span == NSPY_SPAN_NODES ? 0 : 1, NSPY_RULE_RANK,
+		hit, facts->span == NSPY_SPAN_NODES ? 0 : 1, NSPY_RULE_NODE,
 		"the network plugin that NCCL_NET_PLUGIN=%.100s asks for is not in the process "
 		"after the first communicator; NCCL goes on without it%s%.120s",
 		word, why ? "; probe: " : "", why ? why : "");

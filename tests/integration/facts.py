@@ -97,6 +97,18 @@ def test_plugin_missing(scratch):
     expect(scratch, result, "NET_PLUGIN_LOAD_FAILED", "P0", [])
 
 
+def test_plugin_needs_more(scratch):
+    """The file is there and does not load: the loader's own words are in the report."""
+    broken = scratch.file("libnccl-net-broken.so", "no object at all")
+    result = run_on(scratch, None, [*NODES, "--steps", "60", "--compute-ms", "40"],
+                    {"NCCL_NET_PLUGIN": broken})
+    assert live(result)["NET_PLUGIN_LOAD_FAILED"] == 2, "one line for each node"
+    assert "invalid ELF header" in result.err or "file too short" in result.err, str(result)
+    finding = expect(scratch, result, "NET_PLUGIN_LOAD_FAILED", "P0", [])
+    assert "probe: " in finding["summary"] and broken in finding["summary"], finding
+    assert not [name for name in jobs.trace_files(scratch.traces) if name.endswith(".probe")]
+
+
 def test_plugin_there(scratch):
     harness.need(PLUGIN)
     machine = make_rdma(scratch, ["rdmap0s6"])
@@ -269,6 +281,43 @@ def test_shared_memory_enough(scratch):
     scratch.file("machine/shm.mb", "8")
     result = run_program(scratch, str(1 << 20), machine=machine)
     assert result.out.split() == ["0", "0"] and not live(result), str(result)
+
+
+# A process that would notice a child, a signal or a descriptor of the helper.
+WATCHFUL = """
+import ctypes, os, signal, sys, time
+seen = []
+signal.signal(signal.SIGCHLD, lambda *a: seen.append("SIGCHLD"))
+fake = ctypes.CDLL(sys.argv[1])
+ours = ctypes.CDLL(None)
+ident, comm = (ctypes.c_char * 128)(), ctypes.c_void_p()
+descriptors = sorted(os.listdir("/proc/self/fd"))
+assert ours.ncclGetUniqueId(ident) == 0
+
+class Id(ctypes.Structure):
+    _fields_ = [("text", ctypes.c_char * 128)]
+
+ours.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, Id, ctypes.c_int]
+assert ours.ncclCommInitRank(ctypes.byref(comm), 1, Id.from_buffer_copy(ident), 0) == 0
+end = time.monotonic() + 4
+while time.monotonic() < end:
+    try:
+        seen.append(os.waitpid(-1, os.WNOHANG))
+    except ChildProcessError:
+        pass
+    time.sleep(0.01)
+print(seen)
+"""
+
+
+def test_helper_unseen(scratch):
+    script = scratch.file("watchful.py", WATCHFUL)
+    env = dict(jobs.preload_env(scratch), NCCL_NET_PLUGIN="absent", WORLD_SIZE="8",
+               LOCAL_WORLD_SIZE="1", RANK="0")
+    result = scratch.run([os.path.realpath("/proc/self/exe"), script,
+                          os.path.join(FAKES, "libnccl.so.2")], env).ok()
+    assert "probe of the network plugin" in result.err, str(result)
+    assert result.out.strip() == "[]", str(result)
 
 
 def test_fork_refused(scratch):

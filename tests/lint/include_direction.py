@@ -14,6 +14,7 @@ MAY_INCLUDE = {
     "interpose/rules": [],
     "interpose/core": ["interpose/rules", "interpose/trace"],
     "interpose/wrap": ["interpose/core", "interpose/trace"],
+    "interpose/probe": [],
     "interpose/gen": ["interpose"],
     "interpose/api": [],
     "references": [],
