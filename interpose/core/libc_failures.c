@@ -117,8 +117,9 @@ void nspy_failed_connect(int fd, const struct sockaddr *address, socklen_t bytes
 	struct pending *p = &pending[(unsigned int)fd % PENDING_MAX];
 	int error = errno;
 
-	if (!is_internet(address, bytes) || error == EINTR || error == EALREADY ||
-	    error == EISCONN || error == EAGAIN)
+	/* EFAULT first: the address must not be read then. */
+	if (error == EFAULT || error == EINTR || error == EALREADY || error == EISCONN ||
+	    error == EAGAIN || !is_internet(address, bytes))
 		return;
 	if (error == EINPROGRESS) {
 		atomic_store_explicit(&p->fd, 0, memory_order_relaxed);
@@ -148,7 +149,7 @@ void nspy_failed_bind(const struct sockaddr *address, socklen_t bytes, const voi
 	struct target target = {0};
 	int error = errno;
 
-	if (!is_internet(address, bytes) || (error != EADDRINUSE && error != EADDRNOTAVAIL))
+	if ((error != EADDRINUSE && error != EADDRNOTAVAIL) || !is_internet(address, bytes))
 		return;
 	copy_address(&target.address, address);
 	note(BIND, error, &target, caller);

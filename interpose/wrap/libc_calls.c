@@ -128,7 +128,8 @@ NSPY_EXPORT int fallocate(int fd, int mode, off_t offset, off_t bytes)
 	int ret = real(fd, mode, offset, bytes);
 
 	if (nspy_unlikely(ret < 0))
-		nspy_failed_space(fd, (uint64_t)(offset + bytes), errno, names[FALLOCATE], CALLER);
+		nspy_failed_space(fd, (uint64_t)offset + (uint64_t)bytes, errno, names[FALLOCATE],
+				  CALLER);
 	return ret;
 }
 
@@ -138,7 +139,8 @@ NSPY_EXPORT int fallocate64(int fd, int mode, off64_t offset, off64_t bytes)
 	int ret = real(fd, mode, offset, bytes);
 
 	if (nspy_unlikely(ret < 0))
-		nspy_failed_space(fd, (uint64_t)(offset + bytes), errno, names[FALLOCATE], CALLER);
+		nspy_failed_space(fd, (uint64_t)offset + (uint64_t)bytes, errno, names[FALLOCATE],
+				  CALLER);
 	return ret;
 }
 
@@ -149,8 +151,8 @@ NSPY_EXPORT int posix_fallocate(int fd, off_t offset, off_t bytes)
 	int ret = real(fd, offset, bytes);
 
 	if (nspy_unlikely(ret != 0))
-		nspy_failed_space(fd, (uint64_t)(offset + bytes), ret, names[POSIX_FALLOCATE],
-				  CALLER);
+		nspy_failed_space(fd, (uint64_t)offset + (uint64_t)bytes, ret,
+				  names[POSIX_FALLOCATE], CALLER);
 	return ret;
 }
 
@@ -160,8 +162,8 @@ NSPY_EXPORT int posix_fallocate64(int fd, off64_t offset, off64_t bytes)
 	int ret = real(fd, offset, bytes);
 
 	if (nspy_unlikely(ret != 0))
-		nspy_failed_space(fd, (uint64_t)(offset + bytes), ret, names[POSIX_FALLOCATE],
-				  CALLER);
+		nspy_failed_space(fd, (uint64_t)offset + (uint64_t)bytes, ret,
+				  names[POSIX_FALLOCATE], CALLER);
 	return ret;
 }
 
