@@ -275,6 +275,7 @@ static void gpu_shared(const struct nspy_case *c, struct nspy_findings *out)
 		const struct nspy_proc *a = c->attempt->procs[i];
 		const char *uuid = nspy_proc_fact(a, "gpu.uuid");
 		struct nspy_procs same = {0};
+		bool shared = false;
 
 		for (size_t j = 0; uuid && j < c->attempt->proc_count; j++) {
 			const struct nspy_proc *b = c->attempt->procs[j];
@@ -282,10 +283,13 @@ static void gpu_shared(const struct nspy_case *c, struct nspy_findings *out)
 
 			/* Stand-ins for several nodes on one machine have the same devices. */
 			if (other && strcmp(other, uuid) == 0 &&
-			    strcmp(nspy_proc_host(a), nspy_proc_host(b)) == 0)
+			    strcmp(nspy_proc_host(a), nspy_proc_host(b)) == 0) {
 				nspy_procs_add(&same, b);
+				/* A process of several ranks tells of one GPU only. */
+				shared |= nspy_proc_whole(a) != nspy_proc_whole(b);
+			}
 		}
-		if (same.count > 1 && !nspy_findings_get(out, NSPY_FINDING_GPU_VISIBILITY)) {
+		if (shared && !nspy_findings_get(out, NSPY_FINDING_GPU_VISIBILITY)) {
 			struct nspy_finding *finding =
 				nspy_findings_add(out, NSPY_FINDING_GPU_VISIBILITY);
 			struct nspy_str s = {0};
