@@ -43,7 +43,8 @@ static enum nspy_rule_span span_of(const struct nspy_case *c, const struct nspy_
 	const struct nspy_attempt *attempt = c->attempt;
 
 	for (size_t i = 1; i < attempt->proc_count; i++) {
-		if (strcmp(nspy_proc_host(attempt->procs[i]), nspy_proc_host(attempt->procs[0])))
+		if (strcmp(nspy_proc_host(attempt->procs[i]), nspy_proc_host(attempt->procs[0])) !=
+		    0)
 			return NSPY_SPAN_NODES;
 	}
 	if (attempt->world_size > 0 && (int64_t)attempt->proc_count >= attempt->world_size)

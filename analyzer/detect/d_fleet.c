@@ -73,7 +73,7 @@ static bool spans_nodes(const struct nspy_case *c)
 {
 	for (size_t i = 1; i < c->attempt->proc_count; i++) {
 		if (strcmp(nspy_proc_host(c->attempt->procs[i]),
-			   nspy_proc_host(c->attempt->procs[0])))
+			   nspy_proc_host(c->attempt->procs[0])) != 0)
 			return true;
 	}
 	return false;
@@ -189,7 +189,7 @@ static void nics_differ(const struct nspy_case *c, struct nspy_findings *out)
 	/* Machines of different types may well have different numbers. */
 	if (counts.count > 1 && types.count < 2 &&
 	    counts.items[0].procs.count != counts.items[1].procs.count &&
-	    atoi(counts.items[1].text) < atoi(counts.items[0].text) &&
+	    strtoul(counts.items[1].text, NULL, 10) < strtoul(counts.items[0].text, NULL, 10) &&
 	    !nspy_findings_get(out, NSPY_FINDING_NIC_COUNT_LOW))
 		report(c, out, NSPY_FINDING_NIC_COUNT_LOW, "the number of RDMA devices is",
 		       &counts);

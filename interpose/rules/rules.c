@@ -58,6 +58,7 @@ void nspy_rule_say(struct nspy_rule_hit *hit, int priority, enum nspy_rule_scope
 	hit->priority = priority;
 	hit->scope = scope;
 	va_start(args, format);
+	/* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start is above */
 	(void)vsnprintf(hit->text, sizeof(hit->text), format, args);
 	va_end(args);
 }
