@@ -65,6 +65,15 @@ static void note_damage(struct verdict *v, int error, uint64_t offset, bool trun
 	v->bad = true;
 }
 
+static int decode_net(const uint8_t *payload, size_t bytes)
+{
+	struct nspy_net_view net = {0};
+	int rc = nspy_net_ingest(&net, payload, bytes, 0);
+
+	nspy_net_done(&net);
+	return rc;
+}
+
 static int decode(const struct nspy_chunk_info *info, const uint8_t *payload,
 		  struct nspy_loader *scratch)
 {
@@ -77,6 +86,8 @@ static int decode(const struct nspy_chunk_info *info, const uint8_t *payload,
 	if (info->kind == NSPY_CHUNK_STATE || info->kind == NSPY_CHUNK_END)
 		return nspy_state_decode(payload, info->raw_bytes, &state, scratch->comms,
 					 NSPY_STATE_COMMS_MAX, scratch->open, NSPY_STATE_OPEN_MAX);
+	if (info->kind == NSPY_CHUNK_NET)
+		return decode_net(payload, info->raw_bytes);
 	return 0;
 }
 

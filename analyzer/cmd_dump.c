@@ -105,6 +105,9 @@ static void dump_chunk(struct nspy_dump *dump, struct nspy_loader *loader, struc
 				    NSPY_CHUNK_RECORDS_MAX, &count) == 0)
 			nspy_dump_records(dump, proc, info->thread_serial, loader->records, count);
 		break;
+	case NSPY_CHUNK_NET:
+		nspy_dump_net(dump, proc, info->last_ns, payload, info->raw_bytes);
+		break;
 	default:
 		break;
 	}

@@ -168,11 +168,13 @@ static void choose_first(struct nspy_case *c, size_t first)
 	size_t crashes = 0, causes = 0;
 
 	for (size_t i = 0; i < first; i++) {
-		crashes += deaths->items[i].crash;
-		causes += !only_lost_a_peer(c, deaths->items[i].proc);
+		bool cause = !only_lost_a_peer(c, deaths->items[i].proc);
+
+		causes += cause;
+		crashes += cause && deaths->items[i].crash;
 	}
 	/* Who crashed while others were killed began it, whatever the clock says. */
-	if (together && (crashes == 0 || crashes == first)) {
+	if (together && (crashes == 0 || crashes == first) && (causes == 0 || causes == first)) {
 		deaths->together = deaths->count > 1;
 		if (deaths->together || c->attempt->proc_count > 1)
 			return;
@@ -180,14 +182,26 @@ static void choose_first(struct nspy_case *c, size_t first)
 	for (size_t i = 0; i < first; i++) {
 		const struct nspy_death *death = &deaths->items[i];
 
-		if (crashes && !death->crash)
-			continue;
 		if (causes && only_lost_a_peer(c, death->proc))
+			continue;
+		if (crashes && !death->crash)
 			continue;
 		if (waited_in_vain(c, death->proc) || (together && was_late_before(c, death)))
 			continue;
 		nspy_procs_add(&deaths->first, death->proc);
 	}
+}
+
+/*
+ * Whoever aborted has decided to leave then, however long the abort takes. That matters where the
+ * first to end had done so too: it was only quicker.
+ */
+static uint64_t decided_ns(const struct nspy_deaths *deaths, size_t i)
+{
+	const struct nspy_death *death = &deaths->items[i];
+	uint64_t abort_ns = deaths->items[0].proc->abort_ns ? death->proc->abort_ns : 0;
+
+	return abort_ns && abort_ns < death->when_ns ? abort_ns : death->when_ns;
 }
 
 /* Deaths on several hosts are compared no better than their clocks agree. */
@@ -213,7 +227,7 @@ void nspy_deaths_find(struct nspy_case *c)
 	}
 	together_ns += clock_slack(c);
 	while (first < deaths->count &&
-	       deaths->items[first].when_ns <= deaths->items[0].when_ns + together_ns)
+	       decided_ns(deaths, first) <= deaths->items[0].when_ns + together_ns)
 		first++;
 	deaths->outlived = count_outlived(c, deaths->items[first - 1].when_ns + together_ns);
 	choose_first(c, first);

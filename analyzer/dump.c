@@ -10,8 +10,7 @@
 #include "text.h"
 #include "who.h"
 
-/* One line: for people the text, else the object. Takes ownership of both. */
-static void put(const struct nspy_dump *dump, struct nspy_str *text, cJSON *object)
+void nspy_dump_put(const struct nspy_dump *dump, struct nspy_str *text, cJSON *object)
 {
 	char *line;
 
@@ -26,8 +25,8 @@ static void put(const struct nspy_dump *dump, struct nspy_str *text, cJSON *obje
 	cJSON_Delete(object);
 }
 
-static cJSON *start(const struct nspy_proc *proc, const char *kind, uint64_t mono_ns,
-		    struct nspy_str *text)
+cJSON *nspy_dump_start(const struct nspy_proc *proc, const char *kind, uint64_t mono_ns,
+		       struct nspy_str *text)
 {
 	cJSON *object = cJSON_CreateObject();
 	uint64_t real = mono_ns + (uint64_t)proc->clock_offset;
@@ -74,11 +73,12 @@ void nspy_dump_ident(const struct nspy_dump *dump, const struct nspy_proc *proc,
 
 		nspy_clean(k);
 		nspy_clean(v);
-		object = start(proc, "fact", proc->start_ns - (uint64_t)proc->clock_offset, &text);
+		object = nspy_dump_start(proc, "fact",
+					 proc->start_ns - (uint64_t)proc->clock_offset, &text);
 		nspy_str_addf(&text, "  %s = %s", k, v);
 		cJSON_AddStringToObject(object, "key", k);
 		cJSON_AddStringToObject(object, "value", v);
-		put(dump, &text, object);
+		nspy_dump_put(dump, &text, object);
 		free(k);
 		free(v);
 	}
@@ -116,7 +116,7 @@ static void dump_comm(const struct nspy_dump *dump, struct nspy_proc *proc,
 		member->rec = *rec;
 	if (dump->comm_key && rec->key != dump->comm_key)
 		return;
-	object = start(proc, "comm", rec->when, &text);
+	object = nspy_dump_start(proc, "comm", rec->when, &text);
 	nspy_str_addf(&text,
 		      "  %016" PRIx64 " %s rank %" PRId32 " of %" PRId32 " #%" PRIu32
 		      " parent %016" PRIx64,
@@ -135,7 +135,7 @@ static void dump_comm(const struct nspy_dump *dump, struct nspy_proc *proc,
 			nspy_str_addf(&text, " %s", flags[i].name);
 		cJSON_AddBoolToObject(object, flags[i].name, set);
 	}
-	put(dump, &text, object);
+	nspy_dump_put(dump, &text, object);
 }
 
 static void dump_text(const struct nspy_dump *dump, const struct nspy_proc *proc,
@@ -147,12 +147,12 @@ static void dump_text(const struct nspy_dump *dump, const struct nspy_proc *proc
 	cJSON *object;
 
 	nspy_clean(piece);
-	object = start(proc, "text", rec->when, &text);
+	object = nspy_dump_start(proc, "text", rec->when, &text);
 	nspy_str_addf(&text, "  topic %u: %s%s", rec->topic, piece, rec->flags & 1 ? "..." : "");
 	cJSON_AddNumberToObject(object, "topic", rec->topic);
 	cJSON_AddStringToObject(object, "text", piece);
 	cJSON_AddBoolToObject(object, "continued", rec->flags & 1);
-	put(dump, &text, object);
+	nspy_dump_put(dump, &text, object);
 	free(piece);
 }
 
@@ -188,7 +188,7 @@ static void dump_call(const struct nspy_dump *dump, const struct nspy_proc *proc
 		return;
 	rec.fn = rec.fn < proc->fn_map_count ? proc->fn_map[rec.fn] : 0;
 	fn = nspy_model_get_fn(dump->model, rec.fn);
-	object = start(proc, "call", rec.enter, &text);
+	object = nspy_dump_start(proc, "call", rec.enter, &text);
 	nspy_str_addf(&text, "  thread %u  ", thread);
 	nspy_add_call(&text, dump->model, &rec);
 	cJSON_AddNumberToObject(object, "thread", thread);
@@ -215,7 +215,7 @@ static void dump_call(const struct nspy_dump *dump, const struct nspy_proc *proc
 	cJSON_AddNumberToObject(object, "callno", rec.callno);
 	add_key(object, "arg", rec.arg);
 	add_flags(&text, object, rec.flags);
-	put(dump, &text, object);
+	nspy_dump_put(dump, &text, object);
 }
 
 void nspy_dump_records(const struct nspy_dump *dump, struct nspy_proc *proc, uint32_t thread,
@@ -257,7 +257,7 @@ void nspy_dump_state(const struct nspy_dump *dump, struct nspy_proc *proc, const
 	for (int i = 0; i < NSPY_LOSS_COUNT; i++)
 		lost += state->loss[i];
 	if (!dump->comm_key) {
-		object = start(proc, kind, state->when_ns, &text);
+		object = nspy_dump_start(proc, kind, state->when_ns, &text);
 		nspy_str_addf(&text,
 			      "  %" PRIu64 " calls, %" PRIu64 " losses, %zu communicators, %zu "
 			      "calls open",
@@ -265,7 +265,7 @@ void nspy_dump_state(const struct nspy_dump *dump, struct nspy_proc *proc, const
 		cJSON_AddNumberToObject(object, "calls", (double)state->calls);
 		cJSON_AddNumberToObject(object, "losses", (double)lost);
 		cJSON_AddNumberToObject(object, "threads_seen", state->threads_seen);
-		put(dump, &text, object);
+		nspy_dump_put(dump, &text, object);
 	}
 	for (size_t i = 0; i < state->comm_count; i++)
 		dump_comm(dump, proc, &comms[i]);

@@ -24,4 +24,15 @@ void nspy_dump_records(const struct nspy_dump *dump, struct nspy_proc *proc, uin
 void nspy_dump_open(const struct nspy_dump *dump, const struct nspy_proc *proc,
 		    const struct nspy_open_call *open, size_t count);
 
+/* The records of a NET chunk; those without a time of their own get when_ns. */
+void nspy_dump_net(const struct nspy_dump *dump, const struct nspy_proc *proc, uint64_t when_ns,
+		   const uint8_t *payload, size_t bytes);
+
+struct cJSON;
+/* Begins a line in both forms: time, process, kind. */
+struct cJSON *nspy_dump_start(const struct nspy_proc *proc, const char *kind, uint64_t mono_ns,
+			      struct nspy_str *text);
+/* One line: for people the text, else the object. Takes ownership of both. */
+void nspy_dump_put(const struct nspy_dump *dump, struct nspy_str *text, struct cJSON *object);
+
 #endif

@@ -78,6 +78,9 @@ static int load_chunk(struct nspy_loader *loader, struct nspy_proc *proc,
 		saw(proc, info->first_ns);
 		saw(proc, info->last_ns);
 		return 0;
+	case NSPY_CHUNK_NET:
+		saw(proc, info->last_ns);
+		return nspy_net_ingest(&proc->net, payload, info->raw_bytes, proc->clock_offset);
 	default: /* of a newer version: not for us */
 		return 0;
 	}

@@ -65,6 +65,7 @@ static void drop_records(struct nspy_proc *proc)
 		free(proc->notes[i]);
 	free(proc->notes);
 	nspy_map_done(&proc->memory.pieces);
+	nspy_net_done(&proc->net);
 	free(proc->open);
 	free(proc->waits);
 	free(proc->stalls);

@@ -20,6 +20,7 @@
 
 #include "cells.h"
 #include "map.h"
+#include "net.h"
 #include "trace_reader.h"
 #include "util.h"
 
@@ -262,6 +263,7 @@ struct nspy_proc {
 	size_t error_count, error_capacity;
 	uint64_t cuda_errors;
 	struct nspy_memory memory;
+	struct nspy_net_view net;
 	struct nspy_trouble *troubles;
 	size_t trouble_count, trouble_capacity;
 };

@@ -57,4 +57,8 @@ struct cJSON *nspy_report_problems_json(const struct nspy_inputs *inputs);
 
 void nspy_texts_free(struct nspy_texts *texts);
 
+/* Lines about the network of each rank; none if nothing of it was recorded. */
+void nspy_report_network(const struct nspy_report *report, struct nspy_texts *ret);
+struct cJSON *nspy_report_network_json(const struct nspy_report *report);
+
 #endif

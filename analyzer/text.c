@@ -154,7 +154,8 @@ size_t nspy_sort_unique(int64_t *numbers, size_t count)
 {
 	size_t kept = 0;
 
-	qsort(numbers, count, sizeof(*numbers), compare_numbers);
+	if (count)
+		qsort(numbers, count, sizeof(*numbers), compare_numbers);
 	for (size_t i = 0; i < count; i++) {
 		if (kept == 0 || numbers[kept - 1] != numbers[i])
 			numbers[kept++] = numbers[i];

@@ -117,32 +117,6 @@ static void find_wait(const struct nspy_case *c, const struct nspy_proc *proc,
 	}
 }
 
-/*
- * Silence as evidence, only where no process at all shows an open call: the host thread may be
- * stuck in a launch that is not wrapped.
- */
-static void find_silence(const struct nspy_case *c, const struct nspy_proc *proc,
-			 struct nspy_proc_wait *wait)
-{
-	uint64_t since = proc->busy.thread ? proc->busy.rec.leave : 0;
-	bool ahead = false;
-
-	if (!since || proc->ended_clean || since + threshold(c, proc) > proc->end_ns)
-		return;
-	for (size_t m = 0; m < proc->member_count; m++) {
-		const struct nspy_member *member = proc->members[m];
-
-		if (member && member->comm && !member->gone_ns &&
-		    member->last_seq > member->comm->low_seq)
-			ahead = true;
-	}
-	if (!ahead)
-		return;
-	wait->waiting = wait->weak = true;
-	wait->since_ns = since;
-	wait->until_ns = proc->end_ns;
-}
-
 /* --- what for? --- */
 
 static size_t untraced(const struct nspy_comm *comm)
@@ -205,16 +179,20 @@ static bool wait_create(struct nspy_waits *waits, const struct nspy_member *memb
 	return true;
 }
 
-static bool wait_coll(struct nspy_waits *waits, const struct nspy_member *member)
+static bool wait_coll(const struct nspy_case *c, struct nspy_waits *waits,
+		      const struct nspy_member *member)
 {
 	const struct nspy_comm *comm = member->comm;
 	struct nspy_wait_object like = {.kind = NSPY_WAIT_COLL, .comm = comm};
+	uint64_t until = waits->procs[member->proc->index].until_ns;
 	struct nspy_wait_object *object;
 	bool new;
 
-	if (!comm || member->last_seq <= comm->low_seq)
+	if (!comm)
 		return false;
-	like.seq = comm->low_seq + 1;
+	like.seq = nspy_late_low(comm, until) + 1;
+	if (member->last_seq < like.seq)
+		return false;
 	object = wait_on(waits, &like, member->proc, &new);
 	for (size_t i = 0; new &&i < comm->member_count; i++) {
 		const struct nspy_member *other = comm->members[i];
@@ -224,6 +202,8 @@ static bool wait_coll(struct nspy_waits *waits, const struct nspy_member *member
 	}
 	if (new)
 		object->untraced = untraced(comm);
+	if (new)
+		nspy_late_blame(c, object, until);
 	return true;
 }
 
@@ -340,7 +320,8 @@ static bool gone_before(const struct nspy_waits *waits, const struct nspy_member
 }
 
 /* All that a process could wait for; group limits it to the operations of that group call. */
-static bool wait_any(struct nspy_waits *waits, const struct nspy_proc *proc, uint32_t comm,
+static bool wait_any(const struct nspy_case *c, struct nspy_waits *waits,
+		     const struct nspy_proc *proc, uint32_t comm,
 		     const struct nspy_placed_call *group)
 {
 	bool found = false;
@@ -358,7 +339,7 @@ static bool wait_any(struct nspy_waits *waits, const struct nspy_proc *proc, uin
 			continue;
 		if (!group || (member->last.thread == group->thread &&
 			       member->last.rec.group == group->rec.group))
-			found |= wait_coll(waits, member);
+			found |= wait_coll(c, waits, member);
 		found |= wait_p2p(waits, member, group);
 	}
 	return found;
@@ -471,11 +452,11 @@ static void find_objects(struct nspy_case *c, const struct nspy_proc *proc)
 	bool found = false;
 
 	if (klass == NSPY_CLASS_GROUP_END && call->rec.group)
-		found = wait_any(waits, proc, NSPY_COMM_INDEX_NONE, call);
+		found = wait_any(c, waits, proc, NSPY_COMM_INDEX_NONE, call);
 	else if (klass != NSPY_CLASS_SYNC && call && call->rec.comm != NSPY_COMM_INDEX_NONE)
-		found = wait_any(waits, proc, call->rec.comm, NULL);
+		found = wait_any(c, waits, proc, call->rec.comm, NULL);
 	if (!found)
-		found = wait_any(waits, proc, NSPY_COMM_INDEX_NONE, NULL);
+		found = wait_any(c, waits, proc, NSPY_COMM_INDEX_NONE, NULL);
 	if (!found)
 		wait_below(c, proc);
 }
@@ -562,8 +543,13 @@ void nspy_waits_find(struct nspy_case *c)
 		find_wait(c, proc, &waits->procs[proc->index]);
 		waits->waiting += waits->procs[proc->index].waiting;
 	}
-	for (size_t i = 0; !waits->waiting && i < attempt->proc_count; i++)
-		find_silence(c, attempt->procs[i], &waits->procs[attempt->procs[i]->index]);
+	for (size_t i = 0; i < attempt->proc_count; i++) {
+		struct nspy_proc_wait *wait = &waits->procs[attempt->procs[i]->index];
+
+		if (!wait->waiting)
+			nspy_silence_find(c, attempt->procs[i], !waits->waiting, wait);
+	}
+	nspy_late_waits(c);
 	for (size_t i = 0; i < attempt->proc_count; i++) {
 		if (waits->procs[attempt->procs[i]->index].waiting)
 			find_objects(c, attempt->procs[i]);

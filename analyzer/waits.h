@@ -32,6 +32,7 @@ struct nspy_wait_object {
 	struct nspy_procs waiters;
 	struct nspy_procs blamed; /* never arrived */
 	size_t failed;            /* CREATE: so many of the blamed came and left with an error */
+	bool late;                /* COLL: some of the blamed came when the waiters had given up */
 	size_t untraced;          /* ranks of comm without a trace */
 	uint64_t since_ns;        /* the waiter that waits longest began then */
 	bool root;                /* some of the blamed wait for nobody */
@@ -85,6 +86,22 @@ enum nspy_teller {
 	NSPY_TOLD_BY_MISSING,
 };
 enum nspy_teller nspy_hang_teller(const struct nspy_case *c, const struct nspy_hang *hang);
+
+/*
+ * silence.c: a wait without an open call, where there is one. hint: no process shows a better one,
+ * so silence alone is taken as well.
+ */
+void nspy_silence_find(const struct nspy_case *c, const struct nspy_proc *proc, bool hint,
+		       struct nspy_proc_wait *wait);
+/* How long it had called nothing when it aborted a communicator; 0 = it did not abort. */
+uint64_t nspy_silence_before_abort(const struct nspy_proc *proc);
+
+/* late.c: the last operation of comm that all its members seen had joined by then */
+uint64_t nspy_late_low(const struct nspy_comm *comm, uint64_t until_ns);
+/* Blames those who joined the object's operation later than that. */
+void nspy_late_blame(const struct nspy_case *c, struct nspy_wait_object *object, uint64_t until_ns);
+/* A wait that began when others had given up waiting for this process is no wait. */
+void nspy_late_waits(struct nspy_case *c);
 
 /* hangs.c: from objects and waiting processes to hangs; called by nspy_waits_find. */
 void nspy_hangs_find(struct nspy_case *c);

@@ -103,6 +103,8 @@ static void add_omission(struct nspy_str *s, const struct nspy_case *c,
 			nspy_str_add(s, " left before the end of ");
 		else if (hang->main->kind == NSPY_WAIT_CREATE)
 			nspy_str_add(s, " left with an error ");
+		else if (hang->main->late)
+			nspy_str_add(s, " came too late to ");
 		else
 			nspy_str_add(s, " never joined ");
 		nspy_add_object(s, c, hang->main);
@@ -255,6 +257,7 @@ static void report(const struct nspy_case *c, struct nspy_findings *out,
 		   const struct nspy_hang *hang)
 {
 	struct nspy_finding *finding = nspy_findings_add(out, NSPY_FINDING_COLLECTIVE_HANG);
+	const struct nspy_proc_wait *wait;
 
 	finding->when_ns = hang->since_ns;
 	finding->comm = hang->main->comm;
@@ -271,9 +274,16 @@ static void report(const struct nspy_case *c, struct nspy_findings *out,
 		tell_below(finding, c, hang);
 	}
 	nspy_tell_errors(c, finding);
-	if (hang->direct.count && c->waits.procs[hang->direct.items[0]->index].weak) {
+	if (!hang->direct.count)
+		return;
+	wait = &c->waits.procs[hang->direct.items[0]->index];
+	if (wait->weak) {
 		finding->confidence = NSPY_WEAK;
 		nspy_finding_detail(finding, "concluded from silence: no call was open");
+	} else if (wait->aborted && !wait->call) {
+		nspy_finding_detail(finding,
+				    "no call was open: whoever waited called nothing more, "
+				    "and then aborted");
 	}
 }
 

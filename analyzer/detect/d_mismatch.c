@@ -121,13 +121,21 @@ static void add_side(struct nspy_str *s, const struct nspy_case *c, const struct
 	nspy_add_call(s, c->model, &side->row->rec);
 }
 
+/* Where all calls are alike, that the odd side goes on like the others says nothing. */
 static void tell_shift(struct nspy_finding *finding, const struct side *right,
 		       const struct side *odd)
 {
-	if (right->next && odd->row->signature == right->next_signature)
+	bool early = right->next && odd->row->signature == right->next_signature;
+	bool late = odd->next && right->row->signature == odd->next_signature;
+	bool alike = right->next && right->next_signature == right->row->signature;
+
+	if (early && late)
+		nspy_finding_detail(finding, "the odd side made this call and the next one in the "
+					     "other order");
+	else if (early)
 		nspy_finding_detail(finding, "that is what the others called next: a call was left "
 					     "out on the odd side");
-	else if (odd->next && right->row->signature == odd->next_signature)
+	else if (late && !alike)
 		nspy_finding_detail(finding, "the odd side called next what the others called now: "
 					     "it made a call too many");
 }

@@ -8,6 +8,8 @@
  * message before while the other did not; if that does not tell, nobody is named. Threshold: none.
  * P2 if both describe the same number of bytes. Known false positives: none known. Pairs that lost
  * records are not compared.
+ * Second form, P1: a job that ended in order left messages over. Small ones are sent whether or not
+ * anybody receives them; what came after a receive that was left out was taken for something else.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -57,6 +59,79 @@ static void tell(struct nspy_finding *finding, const struct nspy_case *c,
 	}
 }
 
+/* --- left over --- */
+
+/* All that this process sent and received is known, and it was not stopped on the way. */
+static bool told_all(const struct nspy_proc *proc)
+{
+	return proc->state == NSPY_PROC_COMPLETE && !proc->abort_ns && !proc->error_count &&
+	       !proc->captured && !proc->unnumbered && !proc->unplaced &&
+	       !nspy_proc_lost_records(proc) &&
+	       !(proc->exit.known && (proc->exit.signal || proc->exit.code));
+}
+
+static uint64_t received(const struct nspy_member *member, int32_t from)
+{
+	if (from < 0 || (size_t)from >= member->peer_count || !member->peers[from])
+		return 0;
+	return member->peers[from]->recv.last;
+}
+
+static void tell_leftover(const struct nspy_case *c, struct nspy_findings *out,
+			  const struct nspy_member *sender, const struct nspy_member *receiver,
+			  const struct nspy_way *way)
+{
+	uint64_t got = received(receiver, sender->rec.rank);
+	struct nspy_finding *finding = nspy_findings_add(out, NSPY_FINDING_P2P_MISMATCH);
+	struct nspy_str s = {0};
+
+	finding->priority = 1;
+	finding->comm = sender->comm;
+	finding->when_ns = way->last_enter_ns;
+	finding->confidence = nspy_case_confidence(c, sender->comm);
+	nspy_add_proc(&s, sender->proc);
+	nspy_str_addf(&s, " sent %" PRIu64 " message%s to ", way->last, way->last == 1 ? "" : "s");
+	nspy_add_proc(&s, receiver->proc);
+	nspy_str_addf(&s, " in all, which received %" PRIu64 ", in ", got);
+	nspy_add_comm(&s, sender->comm);
+	finding->summary = nspy_str_take(&s);
+	nspy_str_add(&s, "messages from ");
+	nspy_add_proc_short(&s, sender->proc);
+	nspy_str_add(&s, " to ");
+	nspy_add_proc_short(&s, receiver->proc);
+	nspy_str_add(&s, " were left over");
+	finding->cause = nspy_str_take(&s);
+	nspy_finding_detail(finding, "one end made calls too many or left some out: messages after "
+				     "that were taken for others; which end is right is not "
+				     "determinable");
+}
+
+static void find_leftovers(const struct nspy_case *c, struct nspy_findings *out)
+{
+	size_t told = 0;
+
+	for (size_t i = 0; i < c->attempt->comm_count; i++) {
+		const struct nspy_comm *comm = c->attempt->comms[i];
+
+		for (size_t m = 0; m < comm->member_count; m++) {
+			const struct nspy_member *sender = comm->members[m];
+
+			for (size_t p = 0; p < sender->peer_count && told < FINDINGS_MAX; p++) {
+				const struct nspy_peer *peer = sender->peers[p];
+				const struct nspy_member *receiver =
+					peer ? nspy_member_by_rank(comm, peer->peer) : NULL;
+
+				if (!receiver || !told_all(sender->proc) ||
+				    !told_all(receiver->proc) ||
+				    received(receiver, sender->rec.rank) == peer->send.last)
+					continue;
+				tell_leftover(c, out, sender, receiver, &peer->send);
+				told++;
+			}
+		}
+	}
+}
+
 void nspy_detect_p2p_mismatch(const struct nspy_case *c, struct nspy_findings *out)
 {
 	for (size_t i = 0, told = 0; i < c->p2p.count && told < FINDINGS_MAX; i++) {
@@ -82,4 +157,6 @@ void nspy_detect_p2p_mismatch(const struct nspy_case *c, struct nspy_findings *o
 		}
 		told++;
 	}
+	if (!c->p2p.count && !c->waits.hang_count && !c->deaths.count)
+		find_leftovers(c, out);
 }

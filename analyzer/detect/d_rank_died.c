@@ -9,6 +9,8 @@
  *   process that was itself waiting for others when it died is a victim (watchdogs abort them).
  * Threshold: deaths within 0.5 s (1.5 s without exact times) are simultaneous: killing a job
  *   takes that long, and live pages tell the last sign of life only about once a second.
+ *   A mismatch that those who died had entered not long before is the likelier cause and is shown
+ *   first: NCCL may return wrong data, hang, or fail because of it, and the application gives up.
  * Known false positives: a process that ends by _exit without a launcher's note looks cut. A job
  *   killed as a whole is reported as P1 without a culprit.
  */
@@ -19,6 +21,35 @@
 #include "detect.h"
 #include "text.h"
 #include "who.h"
+
+/* A job that went on for so many operations has survived the mismatch. */
+#define MISMATCH_NEAR_OPS 100u
+
+static bool entered(const struct nspy_comm *comm, const struct nspy_proc *proc)
+{
+	for (size_t i = 0; i < comm->member_count; i++) {
+		if (comm->members[i]->proc == proc)
+			return comm->members[i]->last_seq >= comm->mixed_seq;
+	}
+	return false;
+}
+
+/* Ranks disagreed about an operation that all of these had entered, and did not get far since. */
+static bool after_mismatch(const struct nspy_case *c, const struct nspy_procs *first)
+{
+	for (size_t i = 0; i < c->attempt->comm_count; i++) {
+		const struct nspy_comm *comm = c->attempt->comms[i];
+		size_t in_it = 0;
+
+		if (!comm->mixed_seq || comm->low_seq >= comm->mixed_seq + MISMATCH_NEAR_OPS)
+			continue;
+		for (size_t p = 0; p < first->count; p++)
+			in_it += entered(comm, first->items[p]);
+		if (in_it == first->count)
+			return true;
+	}
+	return false;
+}
 
 static bool whole_node(const struct nspy_case *c, const struct nspy_procs *first)
 {
@@ -113,6 +144,8 @@ static void report_first(const struct nspy_case *c, struct nspy_findings *out)
 	finding->cause = nspy_str_take(&cause);
 	finding->when_ns = death->when_ns;
 	finding->confidence = death->exact ? NSPY_CERTAIN : NSPY_PROBABLE;
+	if (after_mismatch(c, first))
+		finding->order = NSPY_FINDING_COLLECTIVE_MISMATCH; /* the earlier one first */
 	for (size_t i = 0; i < first->count; i++)
 		nspy_finding_blame(finding, first->items[i]);
 	choose_owner(finding, proc, node);
@@ -137,15 +170,52 @@ static bool all_failed_before(const struct nspy_case *c)
 	return c->deaths.count > 0;
 }
 
+/* Nobody else ended them. */
+static bool all_left_by_themselves(const struct nspy_case *c)
+{
+	for (size_t i = 0; i < c->deaths.count; i++) {
+		if (!c->deaths.items[i].proc->exit.known || c->deaths.items[i].proc->exit.signal)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Programs that only poll show no open call. If all fell silent after an operation and then
+ * aborted, it may be that it never completed, but as well that they were busy and tidied up: a
+ * hint.
+ */
+static void hint_at_abort(const struct nspy_case *c, struct nspy_finding *finding)
+{
+	uint64_t shortest = UINT64_MAX;
+	struct nspy_str s = {0};
+
+	for (size_t i = 0; i < c->attempt->proc_count; i++) {
+		uint64_t silent = nspy_silence_before_abort(c->attempt->procs[i]);
+
+		shortest = silent < shortest ? silent : shortest;
+	}
+	if (shortest < c->options.hang_ended_ns || shortest == UINT64_MAX)
+		return;
+	nspy_str_add(&s, "all had called nothing for ");
+	nspy_add_duration(&s, shortest);
+	nspy_str_add(&s,
+		     " when they aborted their communicators: if they were polling, an operation "
+		     "that all had joined did not complete (GPU or network)");
+	nspy_texts_add(&finding->details, nspy_str_take(&s));
+}
+
 static void report_together(const struct nspy_case *c, struct nspy_findings *out)
 {
 	const struct nspy_proc *proc = c->deaths.items[0].proc;
 	struct nspy_finding *finding = nspy_findings_add(out, NSPY_FINDING_RANK_DIED);
+	bool own = all_left_by_themselves(c);
 	struct nspy_str s = {0};
 
 	finding->priority = 1;
-	finding->owner = "scheduler";
-	finding->action = "ask scheduler or launcher why it ended the job";
+	finding->owner = own ? "application" : "scheduler";
+	finding->action = own ? "read the last lines of the ranks' own output"
+			      : "ask scheduler or launcher why it ended the job";
 	nspy_str_addf(&s, "%zu of %zu ranks ended together at ", c->deaths.count,
 		      c->attempt->proc_count);
 	nspy_add_clock(&s, c->deaths.items[0].when_ns);
@@ -153,11 +223,13 @@ static void report_together(const struct nspy_case *c, struct nspy_findings *out
 	nspy_add_exit(&s, proc);
 	nspy_str_add(&s, "; none stands out and no rank waited for another");
 	finding->summary = nspy_str_take(&s);
-	finding->cause = nspy_xstrdup("the job was ended as a whole");
+	finding->cause = nspy_xstrdup(own ? "all ranks ended themselves at the same time"
+					  : "the job was ended as a whole");
 	finding->when_ns = c->deaths.items[0].when_ns;
 	finding->confidence = NSPY_PROBABLE;
 	if (nspy_explain_exit(proc))
 		nspy_finding_detail(finding, "%s", nspy_explain_exit(proc));
+	hint_at_abort(c, finding);
 }
 
 void nspy_detect_rank_died(const struct nspy_case *c, struct nspy_findings *out)

@@ -5,12 +5,14 @@
  * Question: is one rank, or one node, late again and again, and what does it cost?
  * Evidence: arrivals at the ends of rounds, i.e. bursts of operations between which all ranks had
  * been together. The same rank (or ranks of the same node) comes last in most of them, in the first
- * and in the second half of the job, by a margin that does not come from a few outliers. For the
- * margin the traces are read again at up to 256 rounds. Threshold: 20 rounds; last in 60 % of them
- * (80 % where there are only two to choose from), by 1 ms or more in the median. P1 if the lateness
- * adds up to 5 % of the time between first and last round, P2 from 2 % on. Known false positives:
- * rank 0 that really has more to do (logging, saving). A rank whose GPU is slow arrives on time and
- * is not seen: host times are not GPU times.
+ * and in the second half of the job, by a margin that does not come from a few outliers. A round
+ * counts as much as its ranks were apart, at most twice the average: where all came together, who
+ * was last is chance. For the margin the traces are read again at up to 256 rounds. Threshold: 20
+ * rounds within a second or more; 60 % of them by that measure and 45 % by number (80 % of both
+ * where there are only two to choose from), by 1 ms or more in the median of those in which it was
+ * last. P1 if the lateness adds up to 5 % of the time between first and last round, P2 from 2 % on.
+ * Known false positives: rank 0 that really has more to do (logging, saving). A rank whose GPU is
+ * slow arrives on time and is not seen: host times are not GPU times.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,8 +26,12 @@
 #define ROUNDS_MIN     20u
 #define SAMPLE_MAX     256u
 #define LATE_MIN_NS    NSPY_NS_PER_MS
+#define SPAN_MIN_NS    NSPY_NS_PER_S
 #define SHARE_MIN      0.60
 #define SHARE_MIN_PAIR 0.80
+#define COUNT_MIN      0.45
+#define COUNT_MIN_PAIR 0.80
+#define WEIGHT_CAP     2.0 /* times the average */
 #define COST_P1        0.05
 #define COST_P2        0.02
 
@@ -33,7 +39,14 @@
 struct suspect {
 	const struct nspy_proc *proc; /* one of them */
 	bool node;
-	size_t late[2]; /* rounds in which it came last, per half of the job */
+	size_t late;      /* rounds in which it came last */
+	double weight[2]; /* of these, per half of the job */
+};
+
+/* How much each round says. */
+struct weights {
+	double *items;
+	double half[2]; /* their sums */
 };
 
 static bool belongs(const struct suspect *suspect, const struct nspy_proc *proc)
@@ -48,12 +61,34 @@ static const struct nspy_proc *last_of(const struct nspy_case *c, const struct n
 	return c->model->members[round->last_member]->proc;
 }
 
+static double spread(const struct nspy_round *round)
+{
+	return (double)(round->last_ns - round->first_ns);
+}
+
+static void weigh(const struct nspy_rounds *rounds, struct weights *ret)
+{
+	double cap = 0;
+
+	*ret = (struct weights){.items = nspy_xcalloc(rounds->count, sizeof(double))};
+	for (size_t i = 0; i < rounds->count; i++)
+		cap += WEIGHT_CAP * spread(&rounds->items[i]) / (double)rounds->count;
+	for (size_t i = 0; i < rounds->count; i++) {
+		double apart = spread(&rounds->items[i]);
+
+		ret->items[i] = apart < cap ? apart : cap;
+		ret->half[i >= rounds->count / 2] += ret->items[i];
+	}
+}
+
 static void count_late(const struct nspy_case *c, const struct nspy_rounds *rounds,
-		       struct suspect *suspect)
+		       const struct weights *weights, struct suspect *suspect)
 {
 	for (size_t i = 0; i < rounds->count; i++) {
-		if (belongs(suspect, last_of(c, &rounds->items[i])))
-			suspect->late[i >= rounds->count / 2]++;
+		if (!belongs(suspect, last_of(c, &rounds->items[i])))
+			continue;
+		suspect->late++;
+		suspect->weight[i >= rounds->count / 2] += weights->items[i];
 	}
 }
 
@@ -76,29 +111,30 @@ static size_t count_choices(const struct nspy_comm *comm, bool node)
 }
 
 static bool late_enough(const struct suspect *suspect, const struct nspy_rounds *rounds,
-			size_t choices)
+			const struct weights *weights, size_t choices)
 {
-	double half = (double)rounds->count / 2;
 	double share = choices > 2 ? SHARE_MIN : SHARE_MIN_PAIR;
+	double count = choices > 2 ? COUNT_MIN : COUNT_MIN_PAIR;
 
-	return choices > 1 && (double)suspect->late[0] >= share * half &&
-	       (double)suspect->late[1] >= share * half;
+	return choices > 1 && (double)suspect->late >= count * (double)rounds->count &&
+	       suspect->weight[0] >= share * weights->half[0] &&
+	       suspect->weight[1] >= share * weights->half[1];
 }
 
-static const struct nspy_proc *most_often_last(const struct nspy_case *c,
-					       const struct nspy_rounds *rounds)
+static const struct nspy_proc *heaviest(const struct nspy_case *c, const struct nspy_rounds *rounds,
+					const struct weights *weights)
 {
-	size_t *counts = nspy_xcalloc(c->model->proc_count, sizeof(*counts));
+	double *sums = nspy_xcalloc(c->model->proc_count, sizeof(*sums));
 	const struct nspy_proc *most = NULL;
 
 	for (size_t i = 0; i < rounds->count; i++) {
 		const struct nspy_proc *last = last_of(c, &rounds->items[i]);
 
-		counts[last->index]++;
-		if (!most || counts[last->index] > counts[most->index])
+		sums[last->index] += weights->items[i];
+		if (!most || sums[last->index] > sums[most->index])
 			most = last;
 	}
-	free(counts);
+	free(sums);
 	return most;
 }
 
@@ -106,19 +142,20 @@ static const struct nspy_proc *most_often_last(const struct nspy_case *c,
 static bool find_suspect(const struct nspy_case *c, const struct nspy_comm *comm,
 			 const struct nspy_rounds *rounds, struct suspect *ret)
 {
-	for (int node = 0; node < 2; node++) {
-		struct suspect suspect = {
-			.proc = most_often_last(c, rounds),
+	struct weights weights;
+	bool found = false;
+
+	weigh(rounds, &weights);
+	for (int node = 0; node < 2 && !found; node++) {
+		*ret = (struct suspect){
+			.proc = heaviest(c, rounds, &weights),
 			.node = node,
 		};
-
-		count_late(c, rounds, &suspect);
-		if (late_enough(&suspect, rounds, count_choices(comm, node))) {
-			*ret = suspect;
-			return true;
-		}
+		count_late(c, rounds, &weights, ret);
+		found = late_enough(ret, rounds, &weights, count_choices(comm, node));
 	}
-	return false;
+	free(weights.items);
+	return found;
 }
 
 /* --- what it costs --- */
@@ -157,19 +194,21 @@ static struct cost work_out_cost(const struct nspy_case *c, const struct nspy_co
 	uint64_t span = rounds->items[rounds->count - 1].last_ns - rounds->items[0].first_ns;
 	struct nspy_arrivals arrivals;
 	struct cost cost = {0};
+	size_t count = 0;
 	uint64_t *late;
 	double sum = 0;
 
 	nspy_rounds_sample(c->model, comm, rounds, SAMPLE_MAX, &arrivals);
 	late = nspy_xcalloc(arrivals.rounds, sizeof(*late));
 	for (size_t i = 0; i < arrivals.rounds; i++) {
-		late[i] = lateness(comm, suspect, arrivals.ns + i * arrivals.members);
-		sum += (double)late[i];
+		late[count] = lateness(comm, suspect, arrivals.ns + i * arrivals.members);
+		sum += (double)late[count];
+		count += late[count] > 0;
 	}
-	qsort(late, arrivals.rounds, sizeof(*late), compare_ns);
-	cost.median_ns = late[arrivals.rounds / 2];
+	qsort(late, count, sizeof(*late), compare_ns);
+	cost.median_ns = count ? late[count / 2] : 0;
 	/* A few long pauses are another story: each counts as twice the median at most. */
-	for (size_t i = 0; i < arrivals.rounds; i++) {
+	for (size_t i = 0; i < count; i++) {
 		if (late[i] > 2 * cost.median_ns)
 			sum -= (double)(late[i] - 2 * cost.median_ns);
 	}
@@ -235,12 +274,11 @@ static void report(const struct nspy_case *c, struct nspy_findings *out,
 		   const struct suspect *suspect, const struct cost *cost)
 {
 	struct nspy_finding *finding = nspy_findings_add(out, NSPY_FINDING_STRAGGLER_RANK);
-	size_t late = suspect->late[0] + suspect->late[1];
 	struct nspy_str s = {0};
 
 	add_name(&s, c, suspect);
 	nspy_str_addf(&s, " last in %.0f %% of %zu rounds of ",
-		      100.0 * (double)late / (double)rounds->count, rounds->count);
+		      100.0 * (double)suspect->late / (double)rounds->count, rounds->count);
 	nspy_add_comm(&s, comm);
 	nspy_str_add(&s, ", ");
 	nspy_add_duration(&s, cost->median_ns);
@@ -288,7 +326,9 @@ void nspy_detect_straggler(const struct nspy_case *c, struct nspy_findings *out)
 	}
 	if (best && find_suspect(c, best, &rounds, &suspect)) {
 		cost = work_out_cost(c, best, &rounds, &suspect);
-		if (cost.median_ns >= LATE_MIN_NS && cost.share >= COST_P2 &&
+		if (rounds.items[rounds.count - 1].last_ns - rounds.items[0].first_ns >=
+			    SPAN_MIN_NS &&
+		    cost.median_ns >= LATE_MIN_NS && cost.share >= COST_P2 &&
 		    (one_clock(best) || cost.median_ns > c->model->clock_error_ns ||
 		     waits_least(best, &suspect, &cost)))
 			report(c, out, best, &rounds, &suspect, &cost);

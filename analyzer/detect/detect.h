@@ -27,6 +27,10 @@ nspy_detect_fn nspy_detect_drift;
 nspy_detect_fn nspy_detect_facts;
 nspy_detect_fn nspy_detect_fleet;
 nspy_detect_fn nspy_detect_device_fault;
+nspy_detect_fn nspy_detect_registration;
+nspy_detect_fn nspy_detect_fabric;
+nspy_detect_fn nspy_detect_efa_unavailable;
+nspy_detect_fn nspy_detect_tcp_fallback;
 
 /* Runs all of them and sorts the outcome. */
 void nspy_detect_all(const struct nspy_case *c, struct nspy_findings *out);

@@ -7,6 +7,9 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -33,13 +36,15 @@ struct comm_info {
 	struct nspy_comm_rec rec; /* as last written to the trace */
 	uint32_t children[6];     /* by enum nspy_comm_origin */
 	uint32_t pending_serial;  /* thread whose group will complete its creation, 0 = none */
+	void *const *place;       /* NCCL will write the handle there, or has; NULL = known */
 	bool used;
 };
 
 struct registry {
 	struct table_slot table[TABLE_SLOTS];
 	struct comm_info info[NSPY_COMMS_MAX];
-	uint32_t next_index; /* of the next communicator; never reused */
+	uint32_t next_index;      /* of the next communicator; never reused */
+	_Atomic uint32_t awaited; /* communicators with a place */
 	_Atomic uint32_t p2p_used;
 	_Atomic uint32_t p2p[P2P_BYTES / sizeof(uint32_t)];
 };
@@ -214,6 +219,14 @@ static void take_p2p(struct nspy_comm *comm, int nranks)
 	comm->p2p = &registry->p2p[at];
 }
 
+/* Lock held. */
+static void forget_place(struct comm_info *info)
+{
+	if (info->place)
+		atomic_fetch_sub_explicit(&registry->awaited, 1, memory_order_relaxed);
+	info->place = NULL;
+}
+
 static struct nspy_comm *new_locked(const struct nspy_comm_rec *rec)
 {
 	struct nspy_comm *comm = take_place();
@@ -241,6 +254,7 @@ static struct nspy_comm *new_locked(const struct nspy_comm_rec *rec)
 	atomic_store_explicit(&comm->async_state, -1, memory_order_relaxed);
 	memset(info->children, 0, sizeof(info->children));
 	info->pending_serial = 0;
+	forget_place(info);
 	take_p2p(comm, rec->nranks);
 	info->used = true;
 	return comm;
@@ -277,8 +291,92 @@ void nspy_comm_bind(struct nspy_comm *comm, const void *handle)
 		return;
 	pthread_mutex_lock(&lock);
 	info->rec.handle = (uint64_t)(uintptr_t)handle;
+	forget_place(info);
 	table_add(handle, comm);
 	pthread_mutex_unlock(&lock);
+}
+
+void nspy_comm_await(struct nspy_comm *comm, void *const *place)
+{
+	struct comm_info *info = info_of(comm);
+
+	pthread_mutex_lock(&lock);
+	forget_place(info);
+	info->place = place;
+	if (place)
+		atomic_fetch_add_explicit(&registry->awaited, 1, memory_order_relaxed);
+	pthread_mutex_unlock(&lock);
+}
+
+/*
+ * Whether the application's memory still says that this is the handle. It may have been freed or
+ * used for something else since: the kernel reads it, so nothing can fault.
+ */
+static bool holds(void *const *place, const void *handle)
+{
+	const void *there = NULL;
+	struct iovec to = {&there, sizeof(there)};
+	struct iovec from = {(void *)(uintptr_t)place, sizeof(there)};
+
+	return syscall(SYS_process_vm_readv, (long)nspy_core.owner_pid, &to, 1UL, &from, 1UL,
+		       0UL) == (long)sizeof(there) &&
+	       there == handle;
+}
+
+/*
+ * A handle not seen before may be that of a child that NCCL has finished meanwhile. If several are
+ * awaited, only one whose place holds the handle is taken.
+ */
+static struct nspy_comm *find_awaited(const void *handle)
+{
+	struct nspy_comm *only = NULL, *found = NULL;
+	uint32_t count = 0;
+
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; i < NSPY_COMMS_MAX && registry->info[i].used && !found; i++) {
+		const struct comm_info *info = &registry->info[i];
+
+		if (!info->place || (info->rec.flags & (NSPY_COMM_GONE | NSPY_COMM_FAILED)))
+			continue;
+		only = comm_at(i);
+		count++;
+		if (holds(info->place, handle))
+			found = only;
+	}
+	pthread_mutex_unlock(&lock);
+	return found || count != 1 ? found : only;
+}
+
+struct nspy_comm *nspy_comm_find_or_adopt(const void *handle)
+{
+	struct nspy_comm *comm = handle ? nspy_comm_find(handle) : NULL;
+	int saved = errno;
+
+	if (comm || !handle || !atomic_load_explicit(&registry->awaited, memory_order_relaxed))
+		return comm;
+	comm = find_awaited(handle);
+	if (comm) {
+		nspy_comm_bind(comm, handle);
+		/* It was complete before its handle was known: now it can be asked who it is. */
+		if (info_of(comm)->rec.flags & NSPY_COMM_READY)
+			nspy_comm_ready(comm);
+	}
+	errno = saved;
+	return comm;
+}
+
+void nspy_comm_children_ready(const struct nspy_comm *parent)
+{
+	if (!atomic_load_explicit(&registry->awaited, memory_order_relaxed))
+		return;
+	for (uint32_t i = 0; i < NSPY_COMMS_MAX && registry->info[i].used; i++) {
+		const struct comm_info *info = &registry->info[i];
+
+		if (info->place && info->rec.parent_key == info_of(parent)->rec.key &&
+		    !info->pending_serial &&
+		    !(info->rec.flags & (NSPY_COMM_READY | NSPY_COMM_FAILED)))
+			nspy_comm_ready(comm_at(i));
+	}
 }
 
 void nspy_comm_unbind(struct nspy_comm *comm)
@@ -348,7 +446,7 @@ void nspy_comm_ready(struct nspy_comm *comm)
 
 struct nspy_comm *nspy_comm_find_or_note(const void *handle)
 {
-	struct nspy_comm *comm = handle ? nspy_comm_find(handle) : NULL;
+	struct nspy_comm *comm = nspy_comm_find_or_adopt(handle);
 	struct nspy_comm_rec rec = {
 		.origin = NSPY_COMM_FOUND,
 		.nranks = -1,
@@ -375,16 +473,31 @@ struct nspy_comm *nspy_comm_find_or_note(const void *handle)
 	return comm;
 }
 
-void nspy_comm_group_done(uint32_t serial, bool ok)
+/* One of those whose group has ended. */
+static void settle(struct nspy_comm *comm, int result)
+{
+	const struct comm_info *info = info_of(comm);
+
+	nspy_comm_defer(comm, 0);
+	if (result == NSPY_RESULT_IN_PROGRESS) {
+		nspy_comm_update(comm, NSPY_COMM_NONBLOCKING);
+		return;
+	}
+	if (result != 0) {
+		nspy_comm_update(comm, NSPY_COMM_FAILED);
+		return;
+	}
+	/* The library has just written it, in this very call. */
+	if (info->place)
+		nspy_comm_bind(comm, *info->place);
+	nspy_comm_ready(comm);
+}
+
+void nspy_comm_group_done(uint32_t serial, int result)
 {
 	for (uint32_t i = 0; i < NSPY_COMMS_MAX && registry->info[i].used; i++) {
-		if (registry->info[i].pending_serial != serial)
-			continue;
-		nspy_comm_defer(comm_at(i), 0);
-		if (ok)
-			nspy_comm_ready(comm_at(i));
-		else
-			nspy_comm_update(comm_at(i), NSPY_COMM_FAILED);
+		if (registry->info[i].pending_serial == serial)
+			settle(comm_at(i), result);
 	}
 }
 
@@ -407,4 +520,43 @@ size_t nspy_comm_snapshot(struct nspy_comm_rec *out, size_t capacity)
 		out[n++] = registry->info[i].rec;
 	pthread_mutex_unlock(&lock);
 	return n;
+}
+
+size_t nspy_comm_progress(struct nspy_comm_progress *out, size_t capacity)
+{
+	size_t n = 0;
+
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; i < NSPY_COMMS_MAX && registry->info[i].used && n < capacity; i++) {
+		const struct nspy_comm *comm = comm_at(i);
+
+		if (registry->info[i].rec.flags & (NSPY_COMM_GONE | NSPY_COMM_FAILED))
+			continue;
+		out[n++] = (struct nspy_comm_progress){
+			.rec = registry->info[i].rec,
+			.enqueued = atomic_load_explicit(&comm->coll_seq, memory_order_relaxed),
+			.captured = atomic_load_explicit(&comm->capture_seq, memory_order_relaxed),
+			.async_state =
+				atomic_load_explicit(&comm->async_state, memory_order_relaxed),
+		};
+	}
+	pthread_mutex_unlock(&lock);
+	return n;
+}
+
+bool nspy_comm_p2p_counts(uint32_t index, int peer, uint32_t *ret_sent, uint32_t *ret_received)
+{
+	const struct nspy_comm *comm;
+	bool known = false;
+
+	pthread_mutex_lock(&lock);
+	comm = nspy_comm_by_index(index);
+	if (comm && comm->p2p && peer >= 0 && (uint32_t)peer < comm->p2p_ranks) {
+		*ret_sent = atomic_load_explicit(&comm->p2p[peer], memory_order_relaxed);
+		*ret_received = atomic_load_explicit(&comm->p2p[comm->p2p_ranks + (uint32_t)peer],
+						     memory_order_relaxed);
+		known = true;
+	}
+	pthread_mutex_unlock(&lock);
+	return known;
 }

@@ -30,6 +30,12 @@ struct nspy_comm *nspy_comm_find(const void *handle);
  */
 struct nspy_comm *nspy_comm_find_or_note(const void *handle);
 
+/*
+ * As nspy_comm_find; a handle not seen before is that of a child whose creation was begun and whose
+ * handle is awaited. NULL if there is none.
+ */
+struct nspy_comm *nspy_comm_find_or_adopt(const void *handle);
+
 static inline struct nspy_comm *nspy_comm_of(struct nspy_tls *t, const void *handle)
 {
 	if (nspy_likely(t->last_handle == handle && handle &&
@@ -51,6 +57,15 @@ struct nspy_comm *nspy_comm_by_index(uint32_t index);
 
 /* The handle is known now. */
 void nspy_comm_bind(struct nspy_comm *comm, const void *handle);
+/*
+ * The handle will be written to *place by the library: at the end of the group, or by a thread of
+ * its own when the creation is complete (init.cc: "*newcomm should be NCCL_COMM_NULL until comm
+ * split fully complete"). The place is the application's, and is never read but through the kernel
+ * or inside the call that fills it.
+ */
+void nspy_comm_await(struct nspy_comm *comm, void *const *place);
+/* The parent's state has become ncclSuccess: so its children are complete. */
+void nspy_comm_children_ready(const struct nspy_comm *parent);
 /* The handle is about to become invalid. */
 void nspy_comm_unbind(struct nspy_comm *comm);
 
@@ -67,8 +82,11 @@ void nspy_comm_defer(struct nspy_comm *comm, uint32_t serial);
 /* This rank took part in the creation and is not a member. */
 void nspy_comm_not_member(struct nspy_comm *comm);
 
-/* Marks all communicators created in the group of thread `serial` as ready or failed. */
-void nspy_comm_group_done(uint32_t serial, bool ok);
+/*
+ * The group of thread `serial` has ended with this: the communicators created in it are ready, have
+ * failed, or (NSPY_RESULT_IN_PROGRESS) are still being made.
+ */
+void nspy_comm_group_done(uint32_t serial, int result);
 
 /* n-th child of that origin on this parent, counted from 1. */
 uint32_t nspy_comm_next_child(struct nspy_comm *parent, enum nspy_comm_origin origin);
@@ -89,6 +107,20 @@ static inline uint64_t nspy_comm_next_p2p(struct nspy_comm *comm, int peer, bool
 
 /* Copies the records of all communicators in use or recently gone; returns their number. */
 size_t nspy_comm_snapshot(struct nspy_comm_rec *out, size_t capacity);
+
+/* Where a communicator that is not gone stands. */
+struct nspy_comm_progress {
+	struct nspy_comm_rec rec; /* when: in ticks, of its last change; 0 = not known */
+	uint64_t enqueued;        /* collectives entered */
+	uint64_t captured;        /* collectives of the latest capture */
+	int32_t async_state;      /* as in struct nspy_comm */
+};
+
+/* Those that are neither gone nor failed. context: watcher thread. */
+size_t nspy_comm_progress(struct nspy_comm_progress *out, size_t capacity);
+
+/* Sends to and receives from a peer so far; false if there are no such counters. */
+bool nspy_comm_p2p_counts(uint32_t index, int peer, uint32_t *ret_sent, uint32_t *ret_received);
 
 /* 64-bit hash of bytes, the same on every host. */
 uint64_t nspy_hash(const void *data, size_t bytes, uint64_t seed);

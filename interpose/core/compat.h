@@ -32,6 +32,7 @@ NSPY_OLD(dlclose);
 NSPY_OLD(dlerror);
 NSPY_OLD(dlopen);
 NSPY_OLD(dlsym);
+NSPY_OLD(dlvsym);
 NSPY_OLD(pthread_attr_setstacksize);
 NSPY_OLD(pthread_create);
 NSPY_OLD(pthread_detach);

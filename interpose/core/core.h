@@ -77,6 +77,7 @@ struct nspy_core {
 	bool writer_running;
 	_Atomic uint32_t stop_request;
 	_Atomic uint32_t stop_done;
+	_Atomic uint32_t watching; /* the watcher thread runs, and prints what is queued */
 };
 
 extern struct nspy_core nspy_core;

@@ -19,6 +19,7 @@
 #include "identity.h"
 #include "live.h"
 #include "say.h"
+#include "service.h"
 #include "thread.h"
 #include "writer.h"
 
@@ -40,6 +41,7 @@ static void forget_parent(void)
 	nspy_core.writer_running = false;
 	atomic_store(&nspy_core.stop_request, 0);
 	atomic_store(&nspy_core.stop_done, 0);
+	atomic_store(&nspy_core.watching, 0);
 	if (atomic_load(&nspy_core.phase) != NSPY_PHASE_OFF)
 		atomic_store(&nspy_core.phase, NSPY_PHASE_IDLE);
 }
@@ -104,6 +106,7 @@ static bool set_up(void)
 	nspy_core.owner_pid = nspy_core.id.pid;
 	__atomic_store_n(&nspy_hot->epoch, ++last_epoch, __ATOMIC_RELEASE);
 	nspy_core.writer_running = nspy_writer_start();
+	nspy_service_start();
 	return true;
 }
 
@@ -163,6 +166,7 @@ void nspy_stop(int status)
 	__atomic_store_n(&nspy_hot->epoch, 0, __ATOMIC_RELEASE);
 	atomic_store_explicit(&nspy_core.head->heartbeat_ticks, nspy_ticks(), memory_order_relaxed);
 	atomic_store_explicit(&nspy_core.head->state, NSPY_LIVE_EXITED, memory_order_release);
+	nspy_service_stop();
 	if (nspy_core.writer_running)
 		(void)nspy_writer_stop(EXIT_WAIT_MS);
 }

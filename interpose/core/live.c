@@ -44,7 +44,7 @@ static size_t shm_budget(void)
 	return share < FIXED_BYTES + PAGES_MIN * NSPY_PAGE_BYTES ? 0 : (size_t)share;
 }
 
-static void *map_file(const char *path, size_t bytes)
+void *nspy_live_map_file(const char *path, size_t bytes)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	void *p = MAP_FAILED;
@@ -65,7 +65,7 @@ static void *map_file(const char *path, size_t bytes)
 	return p;
 }
 
-static void *map_private(size_t bytes, int flags)
+void *nspy_live_map_private(size_t bytes, int flags)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1,
 		       0);
@@ -107,15 +107,15 @@ bool nspy_live_create(bool want_file)
 	uint8_t *area = NULL, *extra;
 
 	if (bytes > FIXED_BYTES)
-		area = map_file(nspy_core.id.live_path, bytes);
+		area = nspy_live_map_file(nspy_core.id.live_path, bytes);
 	nspy_core.live_on_tmpfs = area != NULL;
 	if (!area) {
 		nspy_core.id.live_path[0] = '\0';
 		bytes = fit_pages(NSPY_LIVE_BYTES);
-		area = map_private(bytes, MAP_POPULATE);
+		area = nspy_live_map_private(bytes, MAP_POPULATE);
 	}
-	extra = map_private(extra_slot_bytes + NSPY_EXTRA_PAGES * sizeof(struct nspy_page),
-			    MAP_NORESERVE);
+	extra = nspy_live_map_private(
+		extra_slot_bytes + NSPY_EXTRA_PAGES * sizeof(struct nspy_page), MAP_NORESERVE);
 	if (!area || !extra)
 		return false;
 	lay_out((struct nspy_live_head *)area, bytes);

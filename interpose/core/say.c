@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -18,8 +19,10 @@
 #define LINES      16u
 #define LINE_BYTES 400u
 #define OUT_BYTES  2048u
+/* PIPE_BUF: a write that long is not mixed with what others write. */
+#define BLOCK_BYTES 4096u
 
-enum line_state { LINE_FREE, LINE_BUSY, LINE_READY };
+enum line_state { LINE_FREE, LINE_BUSY, LINE_READY, LINE_PRINTING };
 
 static struct line {
 	_Atomic uint32_t state;
@@ -146,18 +149,49 @@ static bool write_log(const char *out, size_t bytes)
 	return ok;
 }
 
+static bool print(const char *out, size_t bytes)
+{
+	bool ok = nspy_core.env.NCCLSPY_LOG_FILE[0] ? write_log(out, bytes)
+						    : write_stderr(out, bytes);
+
+	if (!ok)
+		atomic_fetch_add(&dropped, 1);
+	return ok;
+}
+
 static void print_line(const struct line *line)
 {
 	char out[OUT_BYTES];
 	int bytes = format_line(line, out, sizeof(out));
-	bool ok;
 
-	if (bytes <= 0 || (size_t)bytes >= sizeof(out))
-		return;
-	ok = nspy_core.env.NCCLSPY_LOG_FILE[0] ? write_log(out, (size_t)bytes)
-					       : write_stderr(out, (size_t)bytes);
-	if (!ok)
-		atomic_fetch_add(&dropped, 1);
+	if (bytes > 0 && (size_t)bytes < sizeof(out))
+		(void)print(out, (size_t)bytes);
+}
+
+bool nspy_say_block(enum nspy_say_tag tag, const char *const *texts, size_t count)
+{
+	char out[BLOCK_BYTES];
+	size_t used = 0;
+	struct line line = {.tag = tag};
+
+	if (nspy_core.env.NCCLSPY_QUIET)
+		return true;
+	/* A log file is the writer's: it may block. */
+	for (size_t i = 0; nspy_core.env.NCCLSPY_LOG_FILE[0] && i < count; i++)
+		nspy_say(tag, "%s", texts[i]);
+	if (nspy_core.env.NCCLSPY_LOG_FILE[0])
+		return true;
+	for (size_t i = 0; i < count; i++) {
+		int bytes;
+
+		(void)snprintf(line.text, sizeof(line.text), "%s", texts[i]);
+		bytes = format_line(&line, out + used, sizeof(out) - used);
+		/* What does not fit into one write is left out, line by line from the end. */
+		if (bytes <= 0 || (size_t)bytes >= sizeof(out) - used)
+			break;
+		used += (size_t)bytes;
+	}
+	return print(out, used);
 }
 
 void nspy_say_flush(void)
@@ -165,7 +199,12 @@ void nspy_say_flush(void)
 	for (uint32_t i = 0; i < LINES; i++) {
 		struct line *line = &lines[i];
 
-		if (atomic_load_explicit(&line->state, memory_order_acquire) != LINE_READY)
+		uint32_t expected = LINE_READY;
+
+		/* Writer, watcher and an exiting thread may be here at once. */
+		if (!atomic_compare_exchange_strong_explicit(&line->state, &expected, LINE_PRINTING,
+							     memory_order_acquire,
+							     memory_order_relaxed))
 			continue;
 		if (!nspy_core.env.NCCLSPY_QUIET)
 			print_line(line);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The few lines ncclspy prints on the job's stderr. Callers queue; the writer thread prints, each
+ * The few lines ncclspy prints on the job's stderr. Callers queue; the watcher prints, each
  * line with one write of at most PIPE_BUF bytes, and never waits: a line that stderr does not take
  * at once is dropped and counted.
  */
 #ifndef NSPY_SAY_H
 #define NSPY_SAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
 
 enum nspy_say_tag {
 	NSPY_SAY_INFO,
@@ -16,7 +19,13 @@ enum nspy_say_tag {
 /* Queues a line (cut to 400 bytes). context: any thread; no malloc, no lock, no system call. */
 void nspy_say(enum nspy_say_tag tag, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Prints what is queued. context: writer thread, or the thread that exits. */
+/*
+ * Prints several lines as one write, now; with NCCLSPY_LOG_FILE queues them. false: dropped (and
+ * counted), stderr did not take it. context: watcher thread.
+ */
+bool nspy_say_block(enum nspy_say_tag tag, const char *const *texts, size_t count);
+
+/* Prints what is queued. context: watcher thread; writer thread if there is no watcher. */
 void nspy_say_flush(void);
 
 #endif

@@ -76,7 +76,7 @@ __attribute__((no_sanitize("thread"))) static bool copy_entry(const struct nspy_
 	return *callno == before && ret->rec.callno == before;
 }
 
-static size_t copy_open(const struct nspy_slot *slot, struct nspy_open_call *out, size_t room)
+size_t nspy_state_copy_open(const struct nspy_slot *slot, struct nspy_open_call *out, size_t room)
 {
 	size_t n = 0;
 
@@ -98,7 +98,7 @@ static size_t collect_open(uint64_t now_ns, uint64_t older_than_ns)
 
 		if (atomic_load_explicit(&slot->state, memory_order_acquire) != NSPY_SLOT_USED)
 			continue;
-		n += copy_open(slot, &buf->open[n], OPEN_MAX - n);
+		n += nspy_state_copy_open(slot, &buf->open[n], OPEN_MAX - n);
 		for (; first < n; first++) {
 			struct nspy_rec *rec = &buf->open[first].rec;
 

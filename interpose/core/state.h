@@ -4,7 +4,10 @@
 #define NSPY_STATE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include "trace_live.h"
 
 /* Memory, facts about the process, first segment. */
 bool nspy_state_start(void);
@@ -21,5 +24,11 @@ bool nspy_state_write_end(void);
 /* The line at the start and the line at the end; rank 0 only. */
 void nspy_state_say_start(void);
 void nspy_state_say_end(void);
+
+/*
+ * Copies of a thread's open calls, outermost first, times in ticks. context: any thread; the
+ * recording thread goes on meanwhile.
+ */
+size_t nspy_state_copy_open(const struct nspy_slot *slot, struct nspy_open_call *out, size_t room);
 
 #endif

@@ -4,6 +4,7 @@
 #include "writer.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,8 +20,10 @@
 #include "facts.h"
 #include "judge.h"
 #include "live.h"
+#include "part.h"
 #include "say.h"
 #include "segment.h"
+#include "service.h"
 #include "sibling.h"
 #include "state.h"
 
@@ -34,6 +37,8 @@
 #define RETRY_NS        10000000000ull /* after the disk refused */
 #define SIBLING_NS      2000000000ull
 
+const struct nspy_part *nspy_part;
+
 struct schedule {
 	uint64_t period_ns;
 	uint64_t next_anchor;
@@ -42,7 +47,7 @@ struct schedule {
 	uint64_t retry_after;
 };
 
-static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns)
+void nspy_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns)
 {
 	struct timespec ts = {
 		.tv_sec = (time_t)(timeout_ns / 1000000000u),
@@ -54,7 +59,7 @@ static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_
 
 static void futex_wake(_Atomic uint32_t *word)
 {
-	(void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	(void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 /* Writes what is due. A refused write is tried again later; meanwhile the newest records win. */
@@ -83,6 +88,14 @@ static void flush(struct schedule *s, uint64_t now, bool force)
 	}
 }
 
+/* What others have to write. */
+static bool tick_part(uint64_t now, bool last)
+{
+	const struct nspy_part *part = __atomic_load_n(&nspy_part, __ATOMIC_ACQUIRE);
+
+	return !part || part->tick(now, last);
+}
+
 static void tick(struct schedule *s)
 {
 	uint64_t now = nspy_monotonic_ns();
@@ -96,12 +109,19 @@ static void tick(struct schedule *s)
 	flush(s, now, false);
 	if (now >= s->retry_after && !nspy_state_write_if_due(now, false))
 		s->retry_after = now + RETRY_NS;
+	if (now >= s->retry_after && !tick_part(now, false))
+		s->retry_after = now + RETRY_NS;
 	nspy_drain_free_slots();
 	if (now >= s->next_sibling) {
 		nspy_sibling_save();
 		s->next_sibling = now + SIBLING_NS;
 	}
-	nspy_say_flush();
+	/* stderr is the watcher's; a log file lies on a file system, which the watcher never
+	 * touches. */
+	if (nspy_core.env.NCCLSPY_LOG_FILE[0] ||
+	    !atomic_load_explicit(&nspy_core.watching, memory_order_relaxed))
+		nspy_say_flush();
+	nspy_service_write();
 }
 
 static void finish(struct schedule *s)
@@ -115,6 +135,7 @@ static void finish(struct schedule *s)
 		nspy_sibling_save();
 	nspy_clock_anchor(nspy_core.head);
 	flush(s, nspy_monotonic_ns(), true);
+	(void)tick_part(nspy_monotonic_ns(), true);
 	nspy_state_say_end();
 	if (nspy_state_write_end()) {
 		atomic_store_explicit(&nspy_core.head->state, NSPY_LIVE_ENDED,
@@ -139,7 +160,7 @@ static void *writer_main(void *unused)
 	s.next_anchor = nspy_monotonic_ns() + PERIOD_MIN_NS;
 	while (able && !atomic_load_explicit(&nspy_core.stop_request, memory_order_acquire)) {
 		tick(&s);
-		futex_wait(&nspy_core.stop_request, 0, s.period_ns);
+		nspy_futex_wait(&nspy_core.stop_request, 0, s.period_ns);
 	}
 	if (able)
 		finish(&s);
@@ -178,7 +199,7 @@ bool nspy_writer_stop(unsigned int timeout_ms)
 
 		if (now >= deadline)
 			return false;
-		futex_wait(&nspy_core.stop_done, 0, deadline - now);
+		nspy_futex_wait(&nspy_core.stop_done, 0, deadline - now);
 	}
 	return true;
 }

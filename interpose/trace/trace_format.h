@@ -35,6 +35,7 @@ enum nspy_chunk_kind {
 	NSPY_CHUNK_STATE = 3,  /* checkpoint: communicators, calls still open, loss counters */
 	NSPY_CHUNK_OPS = 4,    /* records of one thread, in the order in which they ended */
 	NSPY_CHUNK_END = 5,    /* clean end of the process's recording */
+	NSPY_CHUNK_NET = 6,    /* traffic, errors and registrations below NCCL: trace_net.h */
 };
 
 /*
@@ -78,9 +79,9 @@ enum nspy_fn_class {
 	NSPY_CLASS_COMM_DESTROY = 8,
 	NSPY_CLASS_COMM_ABORT = 9,  /* abort and revoke */
 	NSPY_CLASS_COMM_STATE = 10, /* asynchronous error query, suspend, resume */
-	NSPY_CLASS_REGISTER = 11,   /* buffer and window registration */
+	NSPY_CLASS_REGISTER = 11,   /* buffers, windows, pinned host memory */
 	NSPY_CLASS_RMA = 12,        /* put, signal, wait for signal */
-	NSPY_CLASS_MEM_ALLOC = 13,  /* count is bytes, arg the address obtained */
+	NSPY_CLASS_MEM_ALLOC = 13,  /* device memory; count is bytes, arg the address obtained */
 	NSPY_CLASS_MEM_FREE = 14,   /* arg is the address */
 	NSPY_CLASS_SYNC = 15,       /* the host waits for the device; arg is stream or event */
 	NSPY_CLASS_CAPTURE = 16,    /* stream capture begins or ends; arg is the stream */

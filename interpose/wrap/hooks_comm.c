@@ -57,9 +57,10 @@ static void started(struct nspy_rec *rec, struct nspy_comm_rec *what, const void
 
 /*
  * After the creating call. In a group the rendezvous happens at its end, on a nonblocking
- * communicator later: until then the handle is known, and nothing else.
+ * communicator later: until then the handle is known, and nothing else. A child's is not even
+ * that: place is where it will be.
  */
-static void created(struct nspy_rec *rec, int result, const void *handle)
+static void created(struct nspy_rec *rec, int result, void *const *place)
 {
 	struct nspy_tls *t = &nspy_tls;
 	struct nspy_comm *comm = nspy_comm_by_index(rec->comm);
@@ -70,13 +71,19 @@ static void created(struct nspy_rec *rec, int result, const void *handle)
 		nspy_comm_update(comm, NSPY_COMM_FAILED);
 		return;
 	}
-	nspy_comm_bind(comm, handle);
+	if (place && *place)
+		nspy_comm_bind(comm, *place);
+	else
+		nspy_comm_await(comm, place);
 	nspy_gpu_note();
 	if (result == NSPY_RESULT_IN_PROGRESS) {
 		nspy_comm_update(comm, NSPY_COMM_NONBLOCKING);
 	} else if (t->group_depth) {
 		nspy_comm_defer(comm, t->slot->serial);
 		t->pending_comms++;
+	} else if (place && !*place) {
+		/* It follows its parent in this, whatever its own configuration says. */
+		nspy_comm_update(comm, NSPY_COMM_NONBLOCKING);
 	} else if (!(nspy_comm_rec(comm)->flags & NSPY_COMM_NONBLOCKING)) {
 		nspy_comm_ready(comm);
 	}
@@ -112,7 +119,7 @@ void nspy_put_init_rank(struct nspy_rec *rec, const void *ids, int count, int nr
 
 void nspy_got_init_rank(struct nspy_rec *rec, int result, void *const *newcomm)
 {
-	created(rec, result, result == 0 || result == NSPY_RESULT_IN_PROGRESS ? *newcomm : NULL);
+	created(rec, result, newcomm);
 }
 
 void nspy_put_init_all(struct nspy_rec *rec, int ndev)
@@ -191,7 +198,7 @@ void nspy_got_split(struct nspy_rec *rec, int result, void *const *newcomm)
 		nspy_comm_not_member(comm);
 		return;
 	}
-	created(rec, result, ok && newcomm ? *newcomm : NULL);
+	created(rec, result, newcomm);
 }
 
 void nspy_put_shrink(struct nspy_rec *rec, const void *parent, const int *exclude,
@@ -211,9 +218,7 @@ void nspy_put_shrink(struct nspy_rec *rec, const void *parent, const int *exclud
 
 void nspy_got_shrink(struct nspy_rec *rec, int result, void *const *newcomm)
 {
-	bool ok = result == 0 || result == NSPY_RESULT_IN_PROGRESS;
-
-	created(rec, result, ok && newcomm ? *newcomm : NULL);
+	created(rec, result, newcomm);
 }
 
 void nspy_put_grow(struct nspy_rec *rec, const void *parent, int nranks, const void *id, int rank,
@@ -251,7 +256,7 @@ void nspy_got_grow(struct nspy_rec *rec, int result, void *const *newcomm)
  */
 void nspy_put_destroy(struct nspy_rec *rec, const void *handle)
 {
-	struct nspy_comm *comm = handle ? nspy_comm_find(handle) : NULL;
+	struct nspy_comm *comm = nspy_comm_find_or_adopt(handle);
 
 	if (!comm)
 		return;
@@ -279,6 +284,8 @@ void nspy_got_async_error(struct nspy_rec *rec, int result, const int *state)
 	/* Applications poll: only a change of state is worth a record. */
 	if (atomic_exchange_explicit(&comm->async_state, now, memory_order_relaxed) == now)
 		rec->kind = NSPY_REC_NONE;
+	if (now == 0)
+		nspy_comm_children_ready(comm);
 	if (nspy_comm_rec(comm)->flags & (NSPY_COMM_READY | NSPY_COMM_FAILED))
 		return;
 	if (now == 0)

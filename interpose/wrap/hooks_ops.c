@@ -22,7 +22,7 @@ void nspy_put_rma(struct nspy_rec *rec, const void *handle, size_t count, int da
 
 void nspy_put_comm(struct nspy_rec *rec, const void *handle)
 {
-	const struct nspy_comm *comm = handle ? nspy_comm_find(handle) : NULL;
+	const struct nspy_comm *comm = nspy_comm_find_or_adopt(handle);
 
 	if (comm)
 		rec->comm = comm->index;
@@ -63,8 +63,7 @@ void nspy_got_group_end(struct nspy_rec *rec, int result)
 	/* NCCL's own depth may drift from ours after errors: never below zero. */
 	if (t->group_depth && --t->group_depth == 0 && t->pending_comms) {
 		t->pending_comms = 0;
-		if (result != NSPY_RESULT_IN_PROGRESS)
-			nspy_comm_group_done(t->slot->serial, result == 0);
+		nspy_comm_group_done(t->slot->serial, result);
 	}
 }
 

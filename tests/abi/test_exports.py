@@ -7,6 +7,7 @@ Usage: test_exports.py READELF INTERPOSE_DIR IMPORTS_FILE LIBRARY
 
 import re
 import sys
+from pathlib import Path
 
 import abilib
 
@@ -23,10 +24,35 @@ BY_HAND = {"_exit", "_Exit", "connect", "bind", "getsockopt", "getaddrinfo", "fa
 LINKER_SYMBOLS = {"_init", "_fini", "_edata", "_end", "__bss_start"}
 
 
-def exports(symbols, tables):
+def versioned_by_hand(interpose):
+    """{(name, version)} of the network libraries' functions, and the versions themselves."""
+    fabric = Path(interpose, "fabric")
+    text = (fabric / "fabric.def").read_text(encoding="utf-8")
+    found = {(name, f"FABRIC_1.{minor}") for name, minor in
+             re.findall(r"^NSPY_SYMBOL(?:_NEWEST)?\((\w+), (\d+)\)", text, re.M)}
+    text = (fabric / "verbs.c").read_text(encoding="utf-8")
+    found |= {(name, version) for name, version in
+              re.findall(r'\.symver \w+,(\w+)@@?([A-Z0-9_.]+)"', text)}
+    return found, {version for _, version in found}
+
+
+def versioned_exports(symbols, expected, versions):
+    """Functions with versions are exactly those, and every version is a node of the map."""
+    found = {(symbol.name, symbol.version) for symbol in symbols
+             if symbol.defined and symbol.version and symbol.kind == "FUNC"}
+    for name, version in sorted(found ^ expected):
+        yield f"{name}@{version} is {'not ' if (name, version) in expected else ''}exported"
+    nodes = {symbol.name for symbol in symbols if symbol.defined and symbol.kind == "OBJECT"}
+    for version in sorted(nodes ^ versions):
+        yield f"version {version} is {'not ' if version in versions else ''}defined"
+
+
+def exports(symbols, tables, versions):
     """Exported names against the tables."""
     wrapped = {one.name for one in tables.functions}
-    found = {symbol.name for symbol in symbols if symbol.defined} - LINKER_SYMBOLS
+    found = {symbol.name for symbol in symbols
+             if symbol.defined and not (symbol.version and symbol.kind == "FUNC")}
+    found -= LINKER_SYMBOLS | versions
     for name in sorted(found - wrapped - BY_HAND):
         yield f"exports {name}, which is in no table"
     for name in sorted(wrapped - found):
@@ -56,7 +82,9 @@ def main(readelf, interpose, imports_file, library):
     with open(imports_file, encoding="utf-8") as file:
         allowed = {line.split()[0] for line in file if line.strip() and not line.startswith("#")}
     symbols = abilib.dynamic_symbols(readelf, library)
-    wrong = list(exports(symbols, abilib.load_tables(interpose)))
+    by_hand, versions = versioned_by_hand(interpose)
+    wrong = list(exports(symbols, abilib.load_tables(interpose), versions))
+    wrong += versioned_exports(symbols, by_hand, versions)
     wrong += imports(symbols, allowed)
     wrong += [f"needs {name}" for name in abilib.needed(readelf, library)
               if not NEEDED.fullmatch(name)]

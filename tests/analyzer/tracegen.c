@@ -397,6 +397,7 @@ static void free_rank(struct nspy_tg_rank *rank)
 	free(rank->seqs);
 	free(rank->peers);
 	free(rank->exit_line);
+	free(rank->net);
 	free(rank);
 }
 

@@ -63,6 +63,8 @@ struct nspy_tg_rank {
 	uint32_t callno, group;
 	bool in_group;
 	uint64_t lost;
+	uint8_t *net; /* NET payload, or NULL */
+	size_t net_bytes;
 	enum nspy_tg_fate fate;
 	bool silent; /* writes no trace */
 	char *exit_line;

@@ -196,6 +196,9 @@ static void write_chunks(struct writer *w, const uint8_t *ident, size_t ident_by
 		  rank->start_ns, rank->start_ns, 0, 0, 0);
 	for (size_t r = 0; r < w->rank_count; r++)
 		put_rank(w, r, &index);
+	if (rank->net)
+		put_chunk(w, NSPY_CHUNK_NET, rank->net, rank->net_bytes, rank->start_ns,
+			  rank->now_ns, 0, 0, 0);
 	if (rank->fate == NSPY_TG_ENDS)
 		put_state(w, NSPY_CHUNK_END);
 	else if (rank->fate == NSPY_TG_DIES)

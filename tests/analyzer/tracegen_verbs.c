@@ -516,6 +516,8 @@ static void run_verb(struct nspy_tg *tg, const struct nspy_tg_line *line, struct
 		set_fact(rank, line);
 	else if (strcmp(verb, "note") == 0)
 		put_text(rank, NSPY_TEXT_NOTE, 0, nspy_tg_word(line, 2));
+	else if (strcmp(verb, "net") == 0)
+		nspy_tg_net(line, rank);
 	else if (strcmp(verb, "lose") == 0)
 		rank->lost += strtoull(nspy_tg_word(line, 2), NULL, 10);
 	else

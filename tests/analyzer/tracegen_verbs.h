@@ -28,6 +28,9 @@ struct nspy_rec nspy_tg_call(struct nspy_tg *tg, struct nspy_tg_rank *rank,
 			     const struct nspy_tg_line *line, const char *fn);
 void nspy_tg_return(struct nspy_tg_rank *rank, struct nspy_rec *rec, uint64_t took_ns);
 
+/* tracegen_net.c: the verb "net". */
+void nspy_tg_net(const struct nspy_tg_line *line, struct nspy_tg_rank *rank);
+
 /* Runs words[1...] for each of the ranks. */
 void nspy_tg_verb(struct nspy_tg *tg, const struct nspy_tg_line *line, struct nspy_tg_rank **ranks,
 		  size_t count);

@@ -2,7 +2,8 @@
 /*
  * Random sequences of collectives on 2 to 16 ranks, compared with results that are computed here
  * from the same inputs: all types and operations, counts from 0 to beyond the size at which the
- * algorithms change, in place and not, alone and in groups.
+ * algorithms change, in place and not, alone and in groups, on two communicators whose ranks are in
+ * opposite order and whose streams run side by side.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -33,18 +34,26 @@ enum kind {
 	KINDS
 };
 
+/* A communicator with the stream that is used for it. */
+struct lane {
+	ncclComm_t comm;
+	cudaStream_t stream;
+	int rank;
+};
+
 struct one {
-	enum kind kind;
+	const struct lane *lane;
 	size_t count;
-	ncclDataType_t type;
-	ncclRedOp_t op;
 	double scale; /* of a user operation */
-	int root;
-	bool in_place;
-	int tag;
 	char *send, *recv;
 	size_t send_count, recv_count;
 	char *memory[2];
+	enum kind kind;
+	ncclDataType_t type;
+	ncclRedOp_t op;
+	int root;
+	int tag;
+	bool in_place;
 };
 
 static bool reduces(const struct one *one)
@@ -62,12 +71,14 @@ static size_t random_count(uint64_t *random)
 	return world_random(random, 3000);
 }
 
-static void choose(struct world *world, uint64_t *random, struct one *one)
+static void choose(const struct world *world, const struct lane *lanes, uint64_t *random,
+		   struct one *one)
 {
 	size_t n = (size_t)world->size;
 	bool many_out, many_in;
 
 	memset(one, 0, sizeof(*one));
+	one->lane = &lanes[world_random(random, 2)];
 	one->kind = (enum kind)world_random(random, KINDS);
 	one->type = (ncclDataType_t)world_random(random, ncclNumTypes);
 	one->op = (ncclRedOp_t)world_random(random, 6);
@@ -103,12 +114,12 @@ static void place(struct world *world, struct one *one)
 	if (one->kind == BCAST)
 		return;
 	if (one->in_place && one->kind == REDUCE_SCATTER)
-		one->recv = one->send + (size_t)world->rank * block;
+		one->recv = one->send + (size_t)one->lane->rank * block;
 	else if (one->in_place && one->kind == ALL_GATHER)
-		one->send = one->recv + (size_t)world->rank * block;
-	else if (one->in_place && one->kind == GATHER && world->rank == one->root)
+		one->send = one->recv + (size_t)one->lane->rank * block;
+	else if (one->in_place && one->kind == GATHER && one->lane->rank == one->root)
 		one->send = one->recv + (size_t)one->root * block;
-	else if (one->in_place && one->kind == SCATTER && world->rank == one->root)
+	else if (one->in_place && one->kind == SCATTER && one->lane->rank == one->root)
 		one->recv = one->send + (size_t)one->root * block;
 	else if (!one->in_place || one->kind >= ALL_TO_ALL)
 		one->recv = one->memory[1] = allocate(world, one->recv_count * bytes);
@@ -123,14 +134,14 @@ static void prepare(struct world *world, struct one *one)
 {
 	place(world, one);
 	for (size_t i = 0; i < one->send_count; i++)
-		reference_store(one->type, one->send, i, input(one, world->rank, i));
+		reference_store(one->type, one->send, i, input(one, one->lane->rank, i));
 	if (reduces(one) && one->op == ncclNumOps) {
 		unsigned char scalar[8];
 
 		one->scale = one->type <= ncclUint64 ? 3 : 0.5;
 		reference_store(one->type, scalar, 0, one->scale);
 		NCCL(ncclRedOpCreatePreMulSum(&one->op, scalar, one->type, ncclScalarHostImmediate,
-					      world->comm));
+					      one->lane->comm));
 	} else if (!reduces(one) && one->op == ncclNumOps) {
 		one->op = ncclSum;
 	}
@@ -138,8 +149,8 @@ static void prepare(struct world *world, struct one *one)
 
 static void call(struct world *world, struct one *one)
 {
-	ncclComm_t comm = world->comm;
-	cudaStream_t stream = world->stream;
+	ncclComm_t comm = one->lane->comm;
+	cudaStream_t stream = one->lane->stream;
 
 	switch (one->kind) {
 	case ALL_REDUCE:
@@ -181,7 +192,7 @@ static void call(struct world *world, struct one *one)
 static double want(const struct world *world, const struct one *one, size_t i)
 {
 	size_t block = one->count ? i / one->count : 0, rest = one->count ? i % one->count : 0;
-	size_t mine = (size_t)world->rank * one->count + rest;
+	size_t mine = (size_t)one->lane->rank * one->count + rest;
 	double inputs[64];
 	size_t at = one->kind == REDUCE_SCATTER ? mine : i;
 
@@ -208,7 +219,8 @@ static void verify(struct world *world, struct one *one)
 	bool only_root = one->kind == REDUCE || one->kind == GATHER;
 	size_t bytes = reference_bytes(one->type);
 
-	for (size_t i = 0; i < one->recv_count && (!only_root || world->rank == one->root); i++) {
+	for (size_t i = 0; i < one->recv_count && (!only_root || one->lane->rank == one->root);
+	     i++) {
 		double got = reference_load(one->type, one->recv, i), wanted = want(world, one, i);
 		char text[256];
 
@@ -226,22 +238,45 @@ static void verify(struct world *world, struct one *one)
 	for (size_t i = 0; i < 64 && one->memory[1]; i++)
 		CHECK((unsigned char)one->memory[1][one->recv_count * bytes + i] == 0xa5);
 	if (one->scale != 0)
-		NCCL(ncclRedOpDestroy(one->op, world->comm));
+		NCCL(ncclRedOpDestroy(one->op, one->lane->comm));
 	for (int i = 0; i < 2; i++)
 		CUDA(cudaFree(one->memory[i]));
+}
+
+/* The world, and the same ranks the other way round. */
+static void make_lanes(struct world *world, struct lane *lanes)
+{
+	lanes[0] = (struct lane){world->comm, world->stream, world->rank};
+	lanes[1].rank = world->size - 1 - world->rank;
+	NCCL(ncclCommSplit(world->comm, 0, -world->rank, &lanes[1].comm, NULL));
+	CUDA(cudaStreamCreateWithFlags(&lanes[1].stream, cudaStreamNonBlocking));
+}
+
+static void wait_for(struct world *world, const struct lane *lanes)
+{
+	CUDA(cudaStreamSynchronize(lanes[0].stream));
+	CUDA(cudaStreamSynchronize(lanes[1].stream));
+}
+
+static void drop_lanes(struct world *world, const struct lane *lanes)
+{
+	NCCL(ncclCommDestroy(lanes[1].comm));
+	CUDA(cudaStreamDestroy(lanes[1].stream));
 }
 
 static int run_random(struct world *world)
 {
 	uint64_t random = world->seed;
 	int rounds = *(const int *)world->arg;
+	struct lane lanes[2];
 
+	make_lanes(world, lanes);
 	for (int round = 0; round < rounds; round++) {
 		struct one ones[GROUP];
 		int count = (int)world_random(&random, 3) ? 1 : GROUP;
 
 		for (int i = 0; i < count; i++) {
-			choose(world, &random, &ones[i]);
+			choose(world, lanes, &random, &ones[i]);
 			prepare(world, &ones[i]);
 		}
 		if (count > 1)
@@ -250,53 +285,62 @@ static int run_random(struct world *world)
 			call(world, &ones[i]);
 		if (count > 1)
 			NCCL(ncclGroupEnd());
-		CUDA(cudaStreamSynchronize(world->stream));
+		wait_for(world, lanes);
 		for (int i = 0; i < count; i++)
 			verify(world, &ones[i]);
 	}
+	drop_lanes(world, lanes);
 	return 0;
 }
 
 static void test_random(void **state)
 {
-	static const int sizes[] = {2, 3, 5, 8, 16};
 	const char *given = getenv("FAKE_TEST_SEED");
 	uint64_t seed = given ? strtoull(given, NULL, 10) : 1;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		int rounds = sizes[i] <= 5 ? 60 : 25;
+	for (int size = 2; size <= 16; size++) {
+		int rounds = size <= 5 ? 60 : 25;
 
-		assert_int_equal(world_run(sizes[i], seed + i, run_random, &rounds), 0);
+		assert_int_equal(world_run(size, seed + (uint64_t)size, run_random, &rounds), 0);
 	}
 }
 
-/* Every type with every operation, once each, on three ranks. */
+/* Every type with every operation, once with each kind that reduces. */
 static int run_every(struct world *world)
 {
-	for (int type = 0; type < ncclNumTypes; type++) {
-		for (int op = 0; op <= ncclNumOps; op++) {
-			struct one one = {.kind = ALL_REDUCE,
-					  .count = 77,
-					  .type = (ncclDataType_t)type,
-					  .op = (ncclRedOp_t)op,
-					  .tag = type + op,
-					  .send_count = 77,
-					  .recv_count = 77};
+	static const enum kind kinds[] = {ALL_REDUCE, REDUCE, REDUCE_SCATTER};
+	struct lane lanes[2];
 
-			prepare(world, &one);
-			call(world, &one);
-			CUDA(cudaStreamSynchronize(world->stream));
-			verify(world, &one);
-		}
+	make_lanes(world, lanes);
+	for (int i = 0; i < 3 * ncclNumTypes * (ncclNumOps + 1); i++) {
+		int type = i / 3 % ncclNumTypes, op = i / 3 / ncclNumTypes;
+		struct one one = {.lane = &lanes[i % 2],
+				  .kind = kinds[i % 3],
+				  .count = 77,
+				  .type = (ncclDataType_t)type,
+				  .op = (ncclRedOp_t)op,
+				  .root = world->size - 1,
+				  .tag = type + op,
+				  .send_count = 77,
+				  .recv_count = 77};
+
+		if (one.kind == REDUCE_SCATTER)
+			one.send_count *= (size_t)world->size;
+		prepare(world, &one);
+		call(world, &one);
+		wait_for(world, lanes);
+		verify(world, &one);
 	}
+	drop_lanes(world, lanes);
 	return 0;
 }
 
 static void test_every_type_and_operation(void **state)
 {
 	(void)state;
-	assert_int_equal(world_run(3, 1, run_every, NULL), 0);
+	for (int size = 2; size <= 16; size++)
+		assert_int_equal(world_run(size, 1, run_every, NULL), 0);
 }
 
 int main(void)

@@ -230,7 +230,13 @@ static int run_nonblocking(struct world *world)
 	if (world->rank != 0)
 		CHECK(ncclCommCount(comm, &count) == ncclInvalidArgument);
 	CHECK(settle(world, comm) == ncclSuccess);
+	if (world->rank == 0)
+		nap(100);
+	child = comm;
 	CHECK(ncclCommSplit(comm, world->rank % 2, 0, &child, NULL) == ncclInProgress);
+	/* 0 is late again; there is no handle before the child is complete */
+	if (world->rank != 0)
+		CHECK(__atomic_load_n(&child, __ATOMIC_ACQUIRE) == NULL);
 	CHECK(settle(world, comm) == ncclSuccess);
 	CHECK(settle(world, child) == ncclSuccess);
 	CUDA(cudaMalloc((void **)&data, sizeof(int)));

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-KINDS = {1: "ident", 2: "schema", 3: "state", 4: "ops", 5: "end"}
+KINDS = {1: "ident", 2: "schema", 3: "state", 4: "ops", 5: "end", 6: "net"}
 
 
 def chunks(data):
@@ -30,7 +30,7 @@ def shorten(live):
 
 def main():
     traces, live, corpus = (Path(arg) for arg in sys.argv[1:])
-    for name in ("env", "live", "name", "ops", "segment"):
+    for name in ("env", "live", "name", "net", "ops", "segment"):
         (corpus / name).mkdir(parents=True, exist_ok=True)
     segment = sorted(traces.rglob("*.nspy"))[0].read_bytes()
     (corpus / "segment" / "whole").write_bytes(segment)
@@ -39,6 +39,9 @@ def main():
         if kind == 4:
             raw = subprocess.run(["zstd", "-dc"], input=frame, capture_output=True, check=True)
             (corpus / "ops" / "job").write_bytes(raw.stdout)
+        if kind == 6:
+            raw = subprocess.run(["zstd", "-dc"], input=frame, capture_output=True, check=True)
+            (corpus / "net" / "job").write_bytes(raw.stdout)
     (corpus / "live" / "job").write_bytes(shorten(bytearray(live.read_bytes())))
     (corpus / "name" / "live").write_bytes(live.name.encode())
     (corpus / "env" / "plain").write_bytes(

@@ -108,4 +108,4 @@ SHARED_MEMORY_BEFORE = frozenset(os.listdir("/dev/shm"))
 def live_files(pid):
     """Live pages of a process that lie in shared memory."""
     return [name for name in os.listdir("/dev/shm") if name not in SHARED_MEMORY_BEFORE
-            and name.startswith("ncclspy.") and f".{pid}." in name]
+            and name.startswith("ncclspy.") and name.endswith(".live") and f".{pid}." in name]

@@ -133,6 +133,28 @@ def test_relative_directory(scratch):
     assert os.listdir(scratch.file("elsewhere")) == []
 
 
+def latest_states(records, origin):
+    """The last word on each communicator of that origin, of all processes."""
+    states = {(r["pid"], r["key"]): r for r in records if r["kind"] == "comm"}
+    return [state for state in states.values() if state["origin"] == origin]
+
+
+def test_children_whose_handle_comes_later(scratch):
+    """A nonblocking split has no handle when it returns; its child is known all the same."""
+    jobs.run_job(scratch, "-n", "4", "--pattern", "tp", "--nonblocking", "--steps", "2",
+                 fault="rank=0,op=split,do=delay:200ms").ok()
+    records = jobs.dump(scratch)
+    children = latest_states(records, "split")
+    assert len(children) == 2 * 4, children
+    for child in children:
+        assert child["ready"] and child["nranks"] == 2 and child["comm_rank"] in (0, 1), child
+    assert not latest_states(records, "found")
+    for rank in range(4):
+        used = {r["comm"] for r in records if r["kind"] == "call" and r["rank"] == rank
+                and r["function"] == "ncclAllReduce"}
+        assert used & {child["key"] for child in children if child["rank"] == rank}, rank
+
+
 def test_many_calls(scratch):
     """More than fits into the live pages: the writer keeps up or counts what it lost."""
     result = jobs.run_caller(scratch, "init", "200000", "destroy").ok()

@@ -13,6 +13,8 @@ MAY_INCLUDE = {
     "interpose/trace": [],
     "interpose/rules": [],
     "interpose/core": ["interpose/rules", "interpose/trace"],
+    "interpose/fabric": ["interpose/core", "interpose/trace"],
+    "interpose/watch": ["interpose/core", "interpose/trace", "references"],
     "interpose/wrap": ["interpose/core", "interpose/trace"],
     "interpose/probe": [],
     "interpose/gen": ["interpose"],

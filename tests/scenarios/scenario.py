@@ -41,10 +41,13 @@ class Plan:
         self.timeout = float(words.get("timeout", 4))
         self.hang_after = float(words.get("hang-after", 2))
         self.load = int(words.get("load", 0))
-        if nothing == bool(self.fault):
-            raise ValueError("a fault needs something to expect, and nothing needs no fault")
-        if self.fault and self.near is None:
-            raise ValueError("a fault needs a near miss")
+        if nothing and self.fault:
+            raise ValueError("a fault needs something to expect")
+        if not nothing and self.near is None:
+            raise ValueError("what is expected needs a near miss")
+        # The fault may lie in the workload itself, if the near miss has another one.
+        if not nothing and not self.fault and self.workload == self.near_workload:
+            raise ValueError("nothing is wrong with this job")
 
 
 def fault(text):

@@ -55,6 +55,14 @@ def test_values():
     assert scenario.Expect("X P1 unseen 4").unseen
 
 
+def test_fault_of_the_workload():
+    lines = [line for line in GOOD if not line.startswith(("fault", "near"))]
+    plan = read(lines + ["near: none", "near-workload: --steps 3"])
+    assert plan.fault is None and plan.near == "" and plan.workload != plan.near_workload
+    assert refuses(lines + ["near: none", "near-workload: --steps 2"])
+    assert refuses(lines + ["near-workload: --steps 3"])
+
+
 def test_refusals():
     for what, (word, instead) in BAD.items():
         lines = [line for line in GOOD if not line.startswith(word)]
@@ -80,7 +88,7 @@ def test_files():
         assert f"`{name}`" in readme, f"{name} is not in README.md"
 
 
-for test in (test_values, test_refusals, test_files):
+for test in (test_values, test_fault_of_the_workload, test_refusals, test_files):
     test()
     print(f"{test.__name__[len('test_'):]}: ok")
 sys.exit(0)

@@ -15,6 +15,15 @@ static void __attribute__((noreturn)) hang(void)
 		pause();
 }
 
+/* An endless loop of the application. */
+static void __attribute__((noreturn)) spin(void)
+{
+	volatile unsigned long turns = 0;
+
+	for (;;)
+		turns++;
+}
+
 static void die(int signal)
 {
 	/* the default action, whatever a library may have installed */
@@ -61,6 +70,11 @@ static enum verdict apply(struct rank *rank, const struct fake_fault *fault, str
 		return VERDICT_GO;
 	case FAKE_ACT_HANG:
 		hang();
+	case FAKE_ACT_SPIN:
+		spin();
+	case FAKE_ACT_STOP:
+		raise(SIGSTOP);
+		return VERDICT_GO;
 	case FAKE_ACT_SKIP:
 		return VERDICT_SKIP;
 	case FAKE_ACT_INVERT:

@@ -37,6 +37,11 @@ static const char help[] =
 	"      --watchdog S          a thread per rank aborts its communicators on an\n"
 	"                            asynchronous error (exit 6) or after S seconds of one\n"
 	"                            step (exit 7)\n"
+	"      --abort-status N      exit status after that instead, as of a job that saves what "
+	"it\n"
+	"                            has and asks to be queued again\n"
+	"      --env R:NAME=VALUE    environment of rank R, of ranks R-S, or of any; may be "
+	"repeated\n"
 	"      --verify, --no-verify check results (default: unless NSPY_FAKE is set)\n"
 	"      --timeout S           kill all ranks if none made progress for S seconds\n"
 	"                            (default 60, 0 = never)\n"
@@ -68,6 +73,8 @@ enum option_code {
 	OPT_NONBLOCKING,
 	OPT_ABORT_AT_END,
 	OPT_WATCHDOG,
+	OPT_ABORT_STATUS,
+	OPT_ENV,
 	OPT_VERIFY,
 	OPT_NO_VERIFY,
 	OPT_TIMEOUT,
@@ -97,6 +104,8 @@ static const struct option long_options[] = {
 	{"nonblocking", no_argument, NULL, OPT_NONBLOCKING},
 	{"abort-at-end", no_argument, NULL, OPT_ABORT_AT_END},
 	{"watchdog", required_argument, NULL, OPT_WATCHDOG},
+	{"abort-status", required_argument, NULL, OPT_ABORT_STATUS},
+	{"env", required_argument, NULL, OPT_ENV},
 	{"verify", no_argument, NULL, OPT_VERIFY},
 	{"no-verify", no_argument, NULL, OPT_NO_VERIFY},
 	{"timeout", required_argument, NULL, OPT_TIMEOUT},
@@ -208,6 +217,9 @@ static void take_number(struct job_options *options, int code, const char *name,
 	case OPT_WATCHDOG:
 		options->watchdog_s = number(name, value, 0.1, 1e6);
 		break;
+	case OPT_ABORT_STATUS:
+		options->abort_status = (int)number(name, value, 0, 125);
+		break;
 	case OPT_TIMEOUT:
 		options->timeout_s = number(name, value, 0, 1e6);
 		break;
@@ -223,6 +235,13 @@ static void take_number(struct job_options *options, int code, const char *name,
 	default:
 		exit(EXIT_USAGE);
 	}
+}
+
+static void take_env(struct job_options *options, const char *value)
+{
+	if (!job_env_valid(value) || options->env_count == MAX_ENV)
+		bad_value("env", value);
+	options->env[options->env_count++] = value;
 }
 
 static void take_option(struct job_options *options, int code, const char *name, const char *value)
@@ -244,6 +263,9 @@ static void take_option(struct job_options *options, int code, const char *name,
 		break;
 	case OPT_ABORT_AT_END:
 		options->abort_at_end = true;
+		break;
+	case OPT_ENV:
+		take_env(options, value);
 		break;
 	case OPT_VERIFY:
 	case OPT_NO_VERIFY:
@@ -291,6 +313,7 @@ int main(int argc, char **argv)
 				      .timeout_s = 60,
 				      .grace_s = 5,
 				      .checkpoint_ms = 50,
+				      .abort_status = -1,
 				      .verify = !script || *script == '\0',
 				      .rank = -1,
 				      .world = -1};

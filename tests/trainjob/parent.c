@@ -59,36 +59,6 @@ static void remove_files(const struct parent *parent)
 	rmdir(parent->folder);
 }
 
-static void set_number(const char *name, int value)
-{
-	char text[32];
-
-	snprintf(text, sizeof(text), "%d", value);
-	setenv(name, text, 1);
-}
-
-/* What torchrun and its like give a rank. */
-static void set_environment(const struct parent *parent, int rank)
-{
-	const struct job_options *options = parent->options;
-	int node_size = options->node_size > 0 ? options->node_size : options->ranks;
-	char node[32];
-
-	set_number("RANK", rank);
-	set_number("WORLD_SIZE", options->ranks);
-	set_number("LOCAL_RANK", rank % node_size);
-	set_number("LOCAL_WORLD_SIZE", node_size);
-	setenv("MASTER_ADDR", "127.0.0.1", 0);
-	setenv("MASTER_PORT", "29500", 0);
-	if (options->node_size > 0) {
-		snprintf(node, sizeof(node), "node-%d", rank / node_size);
-		setenv("NODE_NAME", node, 1);
-		setenv("NCCL_HOSTID", node, 1);
-	}
-	if (!getenv("NSPY_FAKE_GPUS"))
-		set_number("NSPY_FAKE_GPUS", node_size < 8 ? 8 : node_size > 64 ? 64 : node_size);
-}
-
 /* launcher words, our own command line, and which rank to be */
 static void __attribute__((noreturn)) exec_rank(struct parent *parent, char **argv, int rank)
 {
@@ -100,7 +70,7 @@ static void __attribute__((noreturn)) exec_rank(struct parent *parent, char **ar
 	if (n < 0)
 		_exit(EXIT_FAILED);
 	self[n] = '\0';
-	set_environment(parent, rank);
+	job_set_environment(parent->options, rank);
 	if (parent->options->launcher) {
 		copy = strdup(parent->options->launcher);
 		for (char *word = strtok_r(copy, " ", &save); word && count < MAX_WORDS / 2;

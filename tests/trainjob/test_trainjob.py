@@ -80,7 +80,9 @@ class Outside(unittest.TestCase):
 
     def test_usage(self):
         for args in (["--steps", "x"], ["-n", "0"], ["-n", "4", "--ranks-per-process", "3"],
-                     ["--pattern", "xp"], ["surplus"], ["--nonsense"], ["--idfile", "/tmp/x"]):
+                     ["--pattern", "xp"], ["surplus"], ["--nonsense"], ["--idfile", "/tmp/x"],
+                     ["--env", "A=b"], ["--env", "x:A=b"], ["--env", "1:A"], ["--env", "2-1:A=b"],
+                     ["--env", "1:=b"], ["--abort-status", "-1"]):
             with self.subTest(args=args):
                 self.assertEqual(run(*args)[0], 2)
 
@@ -99,6 +101,16 @@ class Outside(unittest.TestCase):
         for line in ("WORLD_SIZE=4", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
                      "NODE_NAME=node-0", "NODE_NAME=node-1", "LOCAL_RANK=1"):
             self.assertIn(line, text.splitlines())
+
+    def test_environment_of_ranks(self):
+        code, told, text = run("-n", "4", "--steps", "1", "--launcher", "sh -c env;exec\t\"$@\" sh",
+                               "--env", "1-2:ODD=a=b", "--env", "3:ODD=c", "--env", "any:ALL=",
+                               "--env", "2:ODD=d", env={"ODD": "outside", "ALL": "outside"})
+        self.assertEqual(code, 0, told)
+        lines = text.splitlines()
+        self.assertEqual(sorted(line for line in lines if line.startswith("ODD=")),
+                         ["ODD=a=b", "ODD=c", "ODD=d", "ODD=outside"])
+        self.assertEqual(lines.count("ALL="), 4)
 
     def test_missing_launcher(self):
         code, told, _ = run("-n", "2", "--launcher", "/nonexistent/launcher")
@@ -198,6 +210,8 @@ class Faults(unittest.TestCase):
     def test_watchdog(self):
         self.ends("rank=2,op=all_reduce,nth=9,do=skip", "--watchdog", "0.5", code=7)
         self.ends("rank=2,op=all_reduce,nth=9,do=hang-inside", "--watchdog", "0.5", code=7)
+        self.ends("rank=2,op=all_reduce,nth=9,do=delay:2s", "--watchdog", "0.5",
+                  "--abort-status", "0", code=0)
         told = self.ends("rank=1,op=any,nth=24,do=asyncerr:6", "--watchdog", "5", code=6)
         self.assertIn("asynchronous error: remote process exited", told)
         told = self.ends("rank=2,op=any,nth=30,do=kill", "--node-size", "2", "--watchdog", "5",
@@ -215,7 +229,11 @@ class Faults(unittest.TestCase):
         self.assertIn("NSPY_FAKE_MEMORY", told)
 
     def test_small_memory(self):
-        code, told, _ = run("-n", "2", env={"NSPY_FAKE_MEMORY": "1M"})
+        # not enough for NCCL, then not enough for the program
+        code, told, _ = run("-n", "2", env={"NSPY_FAKE_MEMORY": "4M"})
+        self.assertEqual(code, 5)
+        self.assertIn("(1): Failed to CUDA calloc 10485760 bytes", told)
+        code, told, _ = run("-n", "2", "--count", "4000000", env={"NSPY_FAKE_MEMORY": "12M"})
         self.assertEqual(code, 4)
         self.assertIn("cudaMalloc failed: out of memory (2)", told)
 

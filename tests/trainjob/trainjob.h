@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The workload: some ranks that do the communication of a training job, step by step. main.c reads
- * the command line, parent.c starts and watches the ranks, rank.c is a rank, pattern.c says what a
+ * the command line, parent.c starts and watches the ranks, environment.c
+ * says what each finds in its environment, rank.c is a rank, pattern.c says what a
  * step consists of, operation.c carries operations out, inject.c does to them what NSPY_FAKE says.
  */
 #ifndef TRAINJOB_H
@@ -24,6 +25,7 @@
 #define MAX_COMMS    24
 #define MAX_STEP_OPS 256
 #define NAME_BYTES   32
+#define MAX_ENV      32
 
 /* Exit codes; --help lists them. */
 enum exit_code {
@@ -50,7 +52,10 @@ struct job_options {
 	double compute_ms;
 	bool compute_on_gpu;
 	double timeout_s, grace_s, watchdog_s;
+	int abort_status; /* of a rank whose watchdog aborted; -1 = as the reason says */
 	const char *launcher;
+	const char *env[MAX_ENV]; /* RANKS:NAME=VALUE */
+	int env_count;
 	long checkpoint_every;
 	double checkpoint_ms;
 	int extra_comms;
@@ -115,6 +120,10 @@ uint64_t job_now_ns(void);
 
 /* parent.c: the exit status of the job */
 int job_run_parent(const struct job_options *options, char **argv);
+
+/* environment.c: for the process that begins with that rank; called in the child */
+void job_set_environment(const struct job_options *options, int rank);
+bool job_env_valid(const char *text);
 
 /* rank.c: runs the ranks of this process; its exit status */
 int job_run_process(const struct job_options *options);

@@ -55,7 +55,7 @@ static void __attribute__((noreturn)) abort_all(struct rank *rank, int status)
 		ncclCommAbort(rank->comms[i].handle);
 	ncclGroupEnd();
 	job_say(rank, "aborted its communicators");
-	_exit(status);
+	_exit(rank->options->abort_status >= 0 ? rank->options->abort_status : status);
 }
 
 static void *watch(void *arg)

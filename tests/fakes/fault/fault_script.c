@@ -34,6 +34,8 @@ static const struct {
 	[FAKE_ACT_DELAY] = {"delay", ARG_TIME, false},
 	[FAKE_ACT_JITTER] = {"jitter", ARG_TIME, false},
 	[FAKE_ACT_HANG] = {"hang", ARG_NONE, false},
+	[FAKE_ACT_SPIN] = {"spin", ARG_NONE, false},
+	[FAKE_ACT_STOP] = {"stop", ARG_NONE, false},
 	[FAKE_ACT_SKIP] = {"skip", ARG_NONE, false},
 	[FAKE_ACT_KILL] = {"kill", ARG_NONE, false},
 	[FAKE_ACT_SEGV] = {"segv", ARG_NONE, false},

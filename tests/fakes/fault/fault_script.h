@@ -48,6 +48,8 @@ enum fake_act {
 	FAKE_ACT_DELAY,    /* arg: ns */
 	FAKE_ACT_JITTER,   /* arg: ns, a random time up to it */
 	FAKE_ACT_HANG,     /* never makes the call */
+	FAKE_ACT_SPIN,     /* the same, and burns CPU time meanwhile */
+	FAKE_ACT_STOP,     /* SIGSTOP to itself, then makes the call */
 	FAKE_ACT_SKIP,     /* leaves the call out and goes on */
 	FAKE_ACT_KILL,     /* SIGKILL to itself */
 	FAKE_ACT_SEGV,     /* SIGSEGV */

@@ -108,6 +108,8 @@ void fake_gpu_uuid(int device, unsigned char ret_uuid[16]);
 enum fake_memory_kind { FAKE_MEMORY_DEVICE, FAKE_MEMORY_HOST, FAKE_MEMORY_MANAGED };
 int fake_memory_alloc(void **ret_ptr, size_t bytes, enum fake_memory_kind kind);
 int fake_memory_free(void *ptr);
+/* From now on allocations of this thread are a library's own: NSPY_FAKE does not count them. */
+void fake_memory_unscripted(bool on);
 /* Frees in stream order. */
 int fake_memory_free_async(void *ptr, struct fake_stream *stream);
 void fake_memory_info(size_t *ret_free, size_t *ret_total);

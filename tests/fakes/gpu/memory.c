@@ -29,6 +29,14 @@ static struct allocation **bucket(const void *ptr)
 	return &buckets[((uintptr_t)ptr / ALIGNMENT) % BUCKETS];
 }
 
+/* The script counts what the program allocates, not what libraries do for themselves. */
+static __thread bool unscripted;
+
+void fake_memory_unscripted(bool on)
+{
+	unscripted = on;
+}
+
 static int faulted(void)
 {
 	struct fake_fault faults[4];
@@ -95,7 +103,7 @@ int fake_memory_alloc(void **ret_ptr, size_t bytes, enum fake_memory_kind kind)
 	result = fake_capture_forbids();
 	if (result == 0)
 		result = atomic_load(&fake_gpu_sticky);
-	if (result == 0 && kind != FAKE_MEMORY_HOST)
+	if (result == 0 && kind != FAKE_MEMORY_HOST && !unscripted)
 		result = faulted();
 	if (result)
 		return result;

@@ -113,6 +113,7 @@ struct ncclComm {
 	bool blocking;
 	bool registered, finalized, revoked, destroyed;
 	struct fake_peer *peers;
+	void *buffers; /* on the device */
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed;

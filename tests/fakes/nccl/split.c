@@ -154,7 +154,8 @@ static ncclResult_t shrink(struct ncclComm *comm, const struct child_args *args)
 
 /*
  * Runs as a job of the child (of the parent if there will be none). While a nonblocking child is
- * being made its parent is busy too.
+ * being made its parent is busy too. The caller sees the handle only now, as with NCCL: in a group
+ * at its end, else when the parent is no longer busy.
  */
 static ncclResult_t run_child(struct fake_job *job)
 {
@@ -164,10 +165,10 @@ static ncclResult_t run_child(struct fake_job *job)
 	int busy = ncclInProgress;
 
 	free(args->members);
-	if (result != ncclSuccess && comm != parent && comm->blocking) {
-		*args->newcomm = NULL;
+	if (comm != parent && (result == ncclSuccess || !comm->blocking))
+		__atomic_store_n(args->newcomm, comm, __ATOMIC_RELEASE);
+	else if (comm != parent)
 		fake_comm_put(comm);
-	}
 	if (comm != parent)
 		atomic_compare_exchange_strong(&parent->async, &busy, (int)result);
 	fake_comm_put(parent);
@@ -184,10 +185,8 @@ static ncclResult_t start_child(const struct child_args *what, const ncclConfig_
 		abort();
 	*args = *what;
 	*what->newcomm = NULL;
-	if (what->color != NCCL_SPLIT_NOCOLOR) {
+	if (what->color != NCCL_SPLIT_NOCOLOR)
 		comm = fake_comm_new(0, -1, config, what->parent);
-		*what->newcomm = comm;
-	}
 	if (!comm->blocking)
 		atomic_store(&what->parent->async, ncclInProgress);
 	fake_comm_get(what->parent);

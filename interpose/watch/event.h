@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From verdicts to what people read: each is told once, when it has held for two looks, and when
+ * it is over that is told too. context: watcher thread of the process that speaks for its node.
+ */
+#ifndef NSPY_WATCH_EVENT_H
+#define NSPY_WATCH_EVENT_H
+
+#include "board.h"
+#include "verdict.h"
+
+void nspy_event_start(void);
+
+/*
+ * Takes a verdict on these pages. told_before: the key another process of the node has told, 0 =
+ * none. Fills the event fields of own.
+ */
+void nspy_event_take(const struct nspy_verdict *verdict, const struct nspy_status *pages,
+		     uint64_t now_ns, uint64_t told_before, struct nspy_status *own);
+
+/* What was told last and goes on, for other nodes. */
+void nspy_event_digest(struct nspy_digest *ret);
+
+/* What the leading node has told: one line, once. Fills the event fields of own. */
+void nspy_event_hear(const struct nspy_digest *digest, struct nspy_status *own);
+
+/* Another process speaks now: forget what was pending. */
+void nspy_event_silent(void);
+
+#endif

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compat.h"
+
+#include "watch.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+#include "across.h"
+#include "active.h"
+#include "clock.h"
+#include "core.h"
+#include "event.h"
+#include "exchange.h"
+#include "gather.h"
+#include "live.h"
+#include "outbox.h"
+#include "pages.h"
+#include "say.h"
+#include "service.h"
+#include "writer.h"
+
+#define STACK_BYTES    (128u << 10)
+#define NS_PER_S       1000000000ull
+#define PERIOD_MAX_NS  NS_PER_S
+#define PERIOD_MIN_NS  100000000ull
+#define FRESH_NS       (6 * NS_PER_S) /* a page that old belongs to a process that does not run */
+#define SCRATCH_MIN    ((size_t)128 << 10)
+#define SCRATCH_MAX    ((size_t)64 << 20)
+#define WARM_UP_ROUNDS 20u
+
+static struct nspy_arena scratch;
+static struct nspy_verdict verdict;
+
+struct nspy_limits nspy_watch_limits(void)
+{
+	const struct nspy_env *env = &nspy_core.env;
+	struct nspy_limits limits = {
+		.note_ns = env->NCCLSPY_HANG_NOTE_S * NS_PER_S,
+		.hang_ns = env->NCCLSPY_HANG_S * NS_PER_S,
+		.start_ns = env->NCCLSPY_HANG_START_S * NS_PER_S,
+		.confirm_ns = NS_PER_S,
+		.warm_up_rounds = WARM_UP_ROUNDS,
+		.serving = strcmp(env->NCCLSPY_PROFILE, "serving") == 0,
+	};
+
+	if (limits.note_ns > limits.hang_ns)
+		limits.note_ns = limits.hang_ns;
+	return limits;
+}
+
+static uint64_t period_ns(const struct nspy_limits *limits)
+{
+	uint64_t period = limits->hang_ns / 8;
+
+	if (period < PERIOD_MIN_NS)
+		return PERIOD_MIN_NS;
+	return period > PERIOD_MAX_NS ? PERIOD_MAX_NS : period;
+}
+
+/* What another process of the node has told and sees as going on. */
+static uint64_t told_by_others(const struct nspy_local *local)
+{
+	for (uint32_t i = 0; i < local->count; i++)
+		if (i != local->own && local->pages[i].event_key)
+			return local->pages[i].event_key;
+	return 0;
+}
+
+static void get_scratch(size_t bytes)
+{
+	void *more = nspy_live_map_private(bytes, 0);
+
+	if (!more)
+		return;
+	if (scratch.base)
+		munmap(scratch.base, scratch.bytes);
+	scratch = (struct nspy_arena){more, bytes, 0};
+}
+
+static void judge(const struct nspy_status *pages, uint32_t count, uint64_t now_ns,
+		  const struct nspy_limits *limits, uint64_t told, struct nspy_status *own)
+{
+	int rc;
+
+	scratch.used = 0;
+	rc = nspy_verdict_find(pages, count, now_ns, limits, &scratch, &verdict);
+	if (rc == 0)
+		nspy_event_take(&verdict, pages, now_ns, told, own);
+	else if (scratch.bytes < SCRATCH_MAX)
+		get_scratch(scratch.bytes ? 2 * scratch.bytes : SCRATCH_MIN);
+}
+
+/* Twice the patience where only a part can be seen. */
+static struct nspy_limits patient(const struct nspy_limits *limits)
+{
+	struct nspy_limits twice = *limits;
+
+	twice.hang_ns *= 2;
+	twice.note_ns *= 2;
+	twice.start_ns *= 2;
+	return twice;
+}
+
+static void speak(const struct nspy_local *local, struct nspy_status *own, uint64_t now_ns,
+		  const struct nspy_limits *limits)
+{
+	uint64_t told = told_by_others(local);
+	struct nspy_limits twice = patient(limits);
+	struct nspy_view view;
+
+	if (!nspy_across_wanted(local)) {
+		judge(local->pages, local->count, now_ns, limits, told, own);
+		/* Rank 0 speaks for the job; without it a later speaker has nothing to add. */
+		if (local->pages[local->own].rank <= 0)
+			nspy_active_look(local->pages, local->count, true, now_ns);
+		return;
+	}
+	own->event_key = told ? told : own->event_key;
+	nspy_across_look(local, now_ns, limits, own, &view);
+	if (view.judge)
+		judge(view.pages, view.count, now_ns, view.whole ? limits : &twice, told, own);
+	if (!view.whole)
+		return;
+	nspy_across_tell(now_ns);
+	nspy_active_look(view.pages, view.count, true, now_ns);
+}
+
+static void tick(const struct nspy_limits *limits, bool shared)
+{
+	uint64_t now = nspy_monotonic_ns();
+	struct nspy_status *own = nspy_gather(now);
+	const struct nspy_local *local;
+
+	if (!shared) {
+		/* A process that sees only itself. */
+		struct nspy_limits twice = patient(limits);
+
+		judge(own, 1, now, &twice, 0, own);
+		return;
+	}
+	nspy_pages_publish(own);
+	local = nspy_pages_read(now, FRESH_NS);
+	if (local->own < local->count && local->speaker == local->own)
+		speak(local, own, now, limits);
+	else
+		nspy_event_silent();
+}
+
+static void *watch_main(void *unused)
+{
+	struct nspy_limits limits = nspy_watch_limits();
+	uint64_t period = period_ns(&limits);
+	bool able = nspy_gather_start();
+	bool shared = able && nspy_pages_start();
+
+	(void)unused;
+	(void)prctl(PR_SET_NAME, "ncclspy-watcher");
+	atomic_store(&nspy_core.watching, able);
+	while (able && !atomic_load_explicit(&nspy_core.stop_request, memory_order_acquire)) {
+		tick(&limits, shared);
+		if (!nspy_core.env.NCCLSPY_LOG_FILE[0])
+			nspy_say_flush();
+		nspy_futex_wait(&nspy_core.stop_request, 0, period);
+	}
+	atomic_store(&nspy_core.watching, 0);
+	return NULL;
+}
+
+static void start(void)
+{
+	sigset_t all, before;
+	pthread_attr_t attr;
+	pthread_t thread;
+	int rc;
+
+	nspy_pages_forget();
+	if (!nspy_core.env.NCCLSPY_WATCH)
+		return;
+	nspy_outbox_start();
+	nspy_event_start();
+	nspy_active_start();
+	nspy_exchange_start();
+	nspy_across_start(nspy_monotonic_ns());
+	scratch = (struct nspy_arena){0}; /* a forked child has not inherited it */
+	sigfillset(&all);
+	nspy_sys_pthread_sigmask(SIG_SETMASK, &all, &before);
+	pthread_attr_init(&attr);
+	nspy_sys_pthread_attr_setstacksize(&attr, STACK_BYTES);
+	rc = nspy_sys_pthread_create(&thread, &attr, watch_main, NULL);
+	pthread_attr_destroy(&attr);
+	nspy_sys_pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc == 0)
+		nspy_sys_pthread_detach(thread);
+}
+
+static void write_files(void)
+{
+	nspy_outbox_write();
+	nspy_exchange_work();
+}
+
+static void stop(void)
+{
+	nspy_pages_say_exit(nspy_core.head->exit_code);
+	nspy_pages_remove();
+}
+
+static __attribute__((constructor)) void loaded(void)
+{
+	static struct nspy_service service = {
+		.start = start,
+		.write = write_files,
+		.stop = stop,
+	};
+
+	nspy_service_register(&service);
+}
