@@ -73,19 +73,34 @@ static void texts_done(struct nspy_texts *texts)
 	free(texts->text);
 }
 
+static void finding_free(struct nspy_finding *finding)
+{
+	free(finding->summary);
+	free(finding->cause);
+	free(finding->ignored);
+	free(finding->culprits);
+	texts_done(&finding->details);
+	texts_done(&finding->consequences);
+	free(finding);
+}
+
+void nspy_findings_drop(struct nspy_findings *list, enum nspy_finding_id id)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < list->count; i++) {
+		if (list->items[i]->id == id)
+			finding_free(list->items[i]);
+		else
+			list->items[kept++] = list->items[i];
+	}
+	list->count = kept;
+}
+
 void nspy_findings_done(struct nspy_findings *list)
 {
-	for (size_t i = 0; i < list->count; i++) {
-		struct nspy_finding *finding = list->items[i];
-
-		free(finding->summary);
-		free(finding->cause);
-		free(finding->ignored);
-		free(finding->culprits);
-		texts_done(&finding->details);
-		texts_done(&finding->consequences);
-		free(finding);
-	}
+	for (size_t i = 0; i < list->count; i++)
+		finding_free(list->items[i]);
 	free(list->items);
 	*list = (struct nspy_findings){0};
 }

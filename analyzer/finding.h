@@ -72,6 +72,8 @@ struct nspy_findings {
 struct nspy_finding *nspy_findings_add(struct nspy_findings *list, enum nspy_finding_id id);
 void nspy_findings_sort(struct nspy_findings *list);
 void nspy_findings_done(struct nspy_findings *list);
+/* Takes all of a kind out of the list, in favour of one that knows more. */
+void nspy_findings_drop(struct nspy_findings *list, enum nspy_finding_id id);
 /* The first one of a kind, or NULL. */
 struct nspy_finding *nspy_findings_get(const struct nspy_findings *list, enum nspy_finding_id id);
 

@@ -4,11 +4,11 @@
  *
  * Question: do ranks run with different settings or software?
  * Evidence: recorded environment variables that change how NCCL and libfabric work, CUDA runtime
- * and driver versions, instance type, version of ncclspy. The value most ranks have is taken for
- * the usual one. A variable that only some have counts as different. Threshold: none. P1 if
- * settings differ that must agree (sizes, algorithms, transports), else P2. Known false positives:
- * settings that are meant to differ per node. Names of interfaces and devices, files for debugging,
- * and identities are therefore not compared.
+ * and driver versions, plugin, libfabric and NIC firmware versions, version of ncclspy. The value
+ * most ranks have is taken for the usual one. A variable that only some have counts as different.
+ * Threshold: none. P1 if settings differ that must agree (sizes, algorithms, transports), else P2.
+ * Known false positives: settings that are meant to differ per node. Names of interfaces and
+ * devices, files for debugging, and identities are therefore not compared.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -39,10 +39,8 @@ static const char *const personal[] = {
 };
 
 static const char *const versions[] = {
-	"cudart.version",
-	"cuda.driver",
-	"instance.type",
-	"ncclspy.version",
+	"cudart.version",     "cuda.driver",   "libfabric.version",
+	"net_plugin.version", "rdma.firmware", "ncclspy.version",
 };
 
 /* Settings that both ends of a connection must share. */

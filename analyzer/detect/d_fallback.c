@@ -162,6 +162,8 @@ void nspy_detect_tcp_fallback(const struct nspy_case *c, struct nspy_findings *o
 	}
 	if (!hit.count)
 		return;
+	/* What was opened says more than what was mapped. */
+	nspy_findings_drop(out, NSPY_FINDING_TCP_FALLBACK);
 	rail = socket_rail(hit.items[0]);
 	finding = nspy_findings_add(out, NSPY_FINDING_TCP_FALLBACK);
 	nspy_add_procs(&s, hit.items, hit.count);

@@ -18,6 +18,7 @@
 #include "clock.h"
 #include "core.h"
 #include "export.h"
+#include "judge.h"
 #include "resolve.h"
 #include "thread.h"
 
@@ -396,6 +397,8 @@ void nspy_comm_update(struct nspy_comm *comm, uint8_t more_flags)
 	info_of(comm)->rec.flags |= more_flags;
 	pthread_mutex_unlock(&lock);
 	write_record(comm);
+	if (more_flags & (NSPY_COMM_READY | NSPY_COMM_FAILED))
+		nspy_judge_comm_outcome(more_flags & NSPY_COMM_READY);
 }
 
 void nspy_comm_defer(struct nspy_comm *comm, uint32_t serial)

@@ -34,6 +34,7 @@ static const char *const allowed_names[] = {
 	"SLURM_ARRAY_TASK_ID",
 	"SLURM_PROCID",
 	"SLURM_NTASKS",
+	"SLURM_NNODES",
 	"SLURM_LOCALID",
 	"SLURMD_NODENAME",
 	"SLURM_RESTART_COUNT",

@@ -49,10 +49,24 @@ void nspy_facts_start(void)
 	nspy_live_publish_schema(nspy_schema_text, NSPY_SCHEMA_TEXT_BYTES);
 }
 
+/* Whether the latest value of key in a payload is this one. */
+static bool is_latest(const char *key, const char *value)
+{
+	size_t cursor = 0, key_bytes, value_bytes, wanted = strlen(key), length = strlen(value);
+	const char *k, *v;
+	bool equal = false;
+
+	while (nspy_ident_next(payload, used, &cursor, &k, &key_bytes, &v, &value_bytes) == 0)
+		if (key_bytes == wanted && memcmp(k, key, wanted) == 0)
+			equal = value_bytes == length && memcmp(v, value, length) == 0;
+	return equal;
+}
+
 void nspy_facts_add(const char *key, const char *value)
 {
 	pthread_mutex_lock(&lock);
-	if (nspy_ident_put(payload, sizeof(payload), &used, key, value) == 0) {
+	if (!is_latest(key, value) &&
+	    nspy_ident_put(payload, sizeof(payload), &used, key, value) == 0) {
 		nspy_live_publish_ident(payload, used);
 		atomic_fetch_add(&additions, 1);
 	}
@@ -70,6 +84,14 @@ long nspy_facts_copy(uint8_t *out, size_t bytes)
 	}
 	pthread_mutex_unlock(&lock);
 	return n;
+}
+
+void nspy_facts_add_number(const char *key, uint64_t value)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%" PRIu64, value);
+	nspy_facts_add(key, text);
 }
 
 bool nspy_facts_changed(void)

@@ -10,8 +10,9 @@
 /* Collects the facts known at the start and publishes them in the live area. Cold. */
 void nspy_facts_start(void);
 
-/* Adds a fact. context: any thread, takes a lock; cold. */
+/* Adds a fact, unless it has this value already. context: any thread, takes a lock; cold. */
 void nspy_facts_add(const char *key, const char *value);
+void nspy_facts_add_number(const char *key, uint64_t value);
 
 /* Copies the payload; its bytes, or -1 if it does not fit. */
 long nspy_facts_copy(uint8_t *out, size_t bytes);

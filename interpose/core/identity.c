@@ -283,6 +283,8 @@ void nspy_identity_facts(const struct nspy_identity *id, uint8_t *payload, size_
 		fact_number(&f, "world_size", id->world_size);
 	if (first_number(local_rank_names, NULL) >= 0)
 		fact_number(&f, "local_rank", first_number(local_rank_names, NULL));
+	if (id->local_world_size >= 0)
+		fact_number(&f, "local_world_size", id->local_world_size);
 	fact(&f, "trace.base", id->base);
 	fact(&f, "live.path", id->live_path);
 	fact(&f, "dir.node_local", id->node_local ? "1" : "0");

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "trace_salvage.h"
@@ -32,6 +33,45 @@ ssize_t nspy_proc_read(const char *path, char *ret, size_t bytes)
 		return -1;
 	ret[strcspn(ret, "\n")] = '\0';
 	return (ssize_t)strlen(ret);
+}
+
+ssize_t nspy_proc_read_all(const char *path, char *ret, size_t bytes)
+{
+	return read_all(path, ret, bytes);
+}
+
+/* What getdents64 returns; readdir would allocate. */
+struct directory_entry {
+	uint64_t inode;
+	int64_t offset;
+	uint16_t bytes;
+	uint8_t type;
+	char name[];
+};
+
+int nspy_proc_list(const char *path, nspy_proc_entry_fn *fn, void *context)
+{
+	_Alignas(struct directory_entry) char entries[4096];
+	int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool go_on = true;
+	int calls = 0;
+	long got;
+
+	if (dir < 0)
+		return -1;
+	while (go_on && (got = syscall(SYS_getdents64, dir, entries, sizeof(entries))) > 0) {
+		for (long at = 0; at < got && go_on;) {
+			const struct directory_entry *entry = (const void *)(entries + at);
+
+			at += entry->bytes;
+			if (entry->name[0] == '.')
+				continue;
+			calls++;
+			go_on = fn(entry->name, context);
+		}
+	}
+	close(dir);
+	return calls;
 }
 
 void nspy_proc_boot_id(char *ret, size_t bytes)

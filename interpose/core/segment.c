@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -161,7 +162,7 @@ static bool append(int fd, const char *path, const uint8_t *data, size_t bytes)
 		return true;
 	}
 	error = errno ? errno : EIO;
-	(void)!ftruncate(fd, seg.offset);
+	(void)syscall(SYS_ftruncate, fd, seg.offset);
 	return refuse("write", path, error);
 }
 

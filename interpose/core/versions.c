@@ -15,13 +15,13 @@
 #include "say.h"
 #include "trace_encode.h"
 
-#define BUILD_ID_BYTES_MAX 64u
+#define BUILD_ID_BYTES_MAX ((NSPY_BUILD_ID_BYTES - 1) / 2)
 #define UNKNOWN_BYTES_MAX  512u
 
 struct object {
 	const void *inside; /* an address in the object looked for */
 	char path[1024];
-	char build_id[2 * BUILD_ID_BYTES_MAX + 1];
+	char build_id[NSPY_BUILD_ID_BYTES];
 	bool found;
 };
 
@@ -61,6 +61,18 @@ static void read_build_id(const uint8_t *note, size_t bytes, char *ret)
 	}
 }
 
+void nspy_versions_build_id(const struct dl_phdr_info *info, char ret[NSPY_BUILD_ID_BYTES])
+{
+	ret[0] = '\0';
+	for (int i = 0; i < info->dlpi_phnum && !ret[0]; i++) {
+		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+
+		if (ph->p_type == PT_NOTE)
+			read_build_id((const uint8_t *)(info->dlpi_addr + ph->p_vaddr), ph->p_memsz,
+				      ret);
+	}
+}
+
 static int look_at(struct dl_phdr_info *info, size_t size, void *data)
 {
 	struct object *object = data;
@@ -71,13 +83,7 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *data)
 	object->found = true;
 	(void)snprintf(object->path, sizeof(object->path), "%s",
 		       info->dlpi_name ? info->dlpi_name : "");
-	for (int i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
-
-		if (ph->p_type == PT_NOTE && !object->build_id[0])
-			read_build_id((const uint8_t *)(info->dlpi_addr + ph->p_vaddr), ph->p_memsz,
-				      object->build_id);
-	}
+	nspy_versions_build_id(info, object->build_id);
 	return 1;
 }
 
@@ -241,4 +247,25 @@ void nspy_versions_facts(uint8_t *payload, size_t capacity, size_t *used)
 	fact_nccl(&f);
 	fact_cuda(&f);
 	(void)nspy_sys_dlerror();
+}
+
+bool nspy_versions_is_nccl(const void *address, char *ret, size_t bytes)
+{
+	struct object nccl = {.inside = (const void *)nspy_real(NSPY_FN_NCCL_GET_VERSION)};
+	struct object object = {.inside = address};
+	const char *slash;
+
+	dl_iterate_phdr(look_at, &object);
+	slash = strrchr(object.path, '/');
+	(void)snprintf(ret, bytes, "%s",
+		       !object.found    ? "?"
+		       : slash          ? slash + 1
+		       : object.path[0] ? object.path
+					: "the program");
+	if (!object.found)
+		return false;
+	if (strncmp(ret, "libnccl", 7) == 0 || strncmp(ret, "libfabric", 9) == 0)
+		return true;
+	dl_iterate_phdr(look_at, &nccl);
+	return nccl.found && strcmp(nccl.path, object.path) == 0;
 }

@@ -18,6 +18,7 @@
 #include "core.h"
 #include "drain.h"
 #include "facts.h"
+#include "judge.h"
 #include "live.h"
 #include "part.h"
 #include "say.h"
@@ -104,6 +105,7 @@ static void tick(struct schedule *s)
 		nspy_clock_anchor(nspy_core.head);
 		s->next_anchor = now + ANCHOR_NS;
 	}
+	nspy_judge_tick(now);
 	flush(s, now, false);
 	if (now >= s->retry_after && !nspy_state_write_if_due(now, false))
 		s->retry_after = now + RETRY_NS;
@@ -126,6 +128,7 @@ static void finish(struct schedule *s)
 {
 	char status[16];
 
+	nspy_judge_last(nspy_monotonic_ns());
 	(void)snprintf(status, sizeof(status), "%d", nspy_core.head->exit_code);
 	nspy_facts_add("exit_code", status);
 	if (!s->next_sibling) /* too short a life for a single tick */
@@ -170,6 +173,7 @@ bool nspy_writer_start(void)
 	pthread_attr_t attr;
 	int rc;
 
+	nspy_judge_start();
 	/* Signals are the application's: none may be delivered here. */
 	sigfillset(&all);
 	nspy_sys_pthread_sigmask(SIG_SETMASK, &all, &before);

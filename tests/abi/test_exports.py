@@ -16,8 +16,10 @@ import abilib
 GLIBC_MAX = (2, 28)
 NEEDED = re.compile(r"libc\.so\.6|ld-linux-[\w-]+\.so\.[0-9]+")
 # Written by hand, because they are no calls to record: _exit and _Exit end a process without
-# running any exit handler, and the trace should know.
-BY_HAND = {"_exit", "_Exit"}
+# running any exit handler, and the trace should know. Of the others only failures are looked at.
+BY_HAND = {"_exit", "_Exit", "connect", "bind", "getsockopt", "getaddrinfo", "fallocate",
+           "fallocate64", "posix_fallocate", "posix_fallocate64", "ftruncate", "ftruncate64",
+           "fork"}
 # What the linker itself puts into some libraries.
 LINKER_SYMBOLS = {"_init", "_fini", "_edata", "_end", "__bss_start"}
 

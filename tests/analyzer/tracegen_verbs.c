@@ -364,8 +364,15 @@ static void verb_abort(struct nspy_tg *tg, const struct nspy_tg_line *line,
 
 /* --- one rank --- */
 
-static void set_fact(struct nspy_tg_rank *rank, const char *key, const char *value)
+/* The value is the rest of the line. */
+static void set_fact(struct nspy_tg_rank *rank, const struct nspy_tg_line *line)
 {
+	const char *key = nspy_tg_word(line, 2);
+	char value[1024];
+	size_t used = (size_t)snprintf(value, sizeof(value), "%.1000s", nspy_tg_word(line, 3));
+
+	for (size_t i = 4; i < line->count && used < sizeof(value); i++)
+		used += (size_t)snprintf(value + used, sizeof(value) - used, " %s", line->words[i]);
 	if (rank->fact_count == rank->fact_capacity) {
 		rank->fact_capacity = rank->fact_capacity ? rank->fact_capacity * 2 : 8;
 		rank->facts = realloc(rank->facts, rank->fact_capacity * sizeof(*rank->facts));
@@ -506,7 +513,7 @@ static void run_verb(struct nspy_tg *tg, const struct nspy_tg_line *line, struct
 	    call_verb(tg, line, rank, verb))
 		return;
 	if (strcmp(verb, "fact") == 0)
-		set_fact(rank, nspy_tg_word(line, 2), nspy_tg_word(line, 3));
+		set_fact(rank, line);
 	else if (strcmp(verb, "note") == 0)
 		put_text(rank, NSPY_TEXT_NOTE, 0, nspy_tg_word(line, 2));
 	else if (strcmp(verb, "net") == 0)

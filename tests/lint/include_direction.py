@@ -11,14 +11,16 @@ CHECK = "includes follow the direction that docs/ARCHITECTURE.md draws"
 # listed longest first, so that interpose/trace is not taken for interpose.
 MAY_INCLUDE = {
     "interpose/trace": [],
-    "interpose/core": ["interpose/trace"],
+    "interpose/rules": [],
+    "interpose/core": ["interpose/rules", "interpose/trace"],
     "interpose/fabric": ["interpose/core", "interpose/trace"],
     "interpose/watch": ["interpose/core", "interpose/trace", "references"],
     "interpose/wrap": ["interpose/core", "interpose/trace"],
+    "interpose/probe": [],
     "interpose/gen": ["interpose"],
     "interpose/api": [],
     "references": [],
-    "analyzer": ["interpose/trace", "references"],
+    "analyzer": ["interpose/rules", "interpose/trace", "references"],
     "tools": ["interpose/trace", "references"],
     "examples": [],
 }

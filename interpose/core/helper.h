@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ncclspy-probe, started beside the process: see interpose/probe/probe.c for why. The helper is a
+ * grandchild, and its parent is made without an exit signal and waited for here, so the application
+ * sees no SIGCHLD and no child. It keeps no descriptor of the process and reports through a file.
+ *
+ * context: writer thread.
+ */
+#ifndef NSPY_HELPER_H
+#define NSPY_HELPER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Starts the helper for a plugin that was asked for (NULL: none) and a GPU (NULL: none). Does
+ * nothing where orphans come to this process, i.e. as pid 1 or as a subreaper, or where the
+ * helper is not installed beside the library.
+ */
+void nspy_helper_start(const char *plugin, const char *gpu, uint64_t now_ns);
+
+/* Takes over what it found as facts, when it is done or late. Returns whether there was some. */
+bool nspy_helper_poll(uint64_t now_ns);
+
+/* Removes its file. */
+void nspy_helper_end(void);
+
+#endif

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compat.h"
+
+#include "judge.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core.h"
+#include "facts.h"
+#include "helper.h"
+#include "host_facts.h"
+#include "libc_failures.h"
+#include "rules.h"
+#include "say.h"
+#include "trace_reader.h"
+
+#define SAID_MAX  64u
+#define LINES_MAX 8u             /* of one process; what is left is in the report */
+#define AGAIN_NS  10000000000ull /* memory of the job */
+
+static _Atomic uint32_t comms_good, comms_failed;
+
+static struct {
+	const char *said[SAID_MAX];
+	uint32_t said_count, lines;
+	uint64_t begin_ns, next_ns;
+	bool machine_done, objects_done, helper_done;
+} done;
+
+/* Variables as they were when recording began: reading the environment here would not be safe. */
+static struct {
+	char master_addr[128], master_port[16], wanted[NSPY_WANTED_COUNT][256];
+} settings;
+
+/* The facts as they stand, with values ended by zeroes. */
+static struct {
+	uint8_t payload[NSPY_IDENT_MAX];
+	char text[NSPY_IDENT_MAX * 2];
+	struct {
+		const char *key, *value;
+	} fact[512];
+	size_t count;
+} view;
+
+static void read_facts(void)
+{
+	long bytes = nspy_facts_copy(view.payload, sizeof(view.payload));
+	const char *key, *value;
+	size_t cursor = 0, key_bytes, value_bytes, used = 0;
+
+	view.count = 0;
+	while (bytes > 0 && view.count < sizeof(view.fact) / sizeof(view.fact[0]) &&
+	       nspy_ident_next(view.payload, (size_t)bytes, &cursor, &key, &key_bytes, &value,
+			       &value_bytes) == 0 &&
+	       used + key_bytes + value_bytes + 2 <= sizeof(view.text)) {
+		view.fact[view.count].key = view.text + used;
+		memcpy(view.text + used, key, key_bytes);
+		view.text[used + key_bytes] = '\0';
+		used += key_bytes + 1;
+		view.fact[view.count++].value = view.text + used;
+		memcpy(view.text + used, value, value_bytes);
+		view.text[used + value_bytes] = '\0';
+		used += value_bytes + 1;
+	}
+}
+
+/* Later facts replace earlier ones. */
+static const char *get(const void *unused, const char *key)
+{
+	(void)unused;
+	for (size_t i = view.count; i-- > 0;)
+		if (strcmp(view.fact[i].key, key) == 0)
+			return view.fact[i].value;
+	return NULL;
+}
+
+/* 512 ranks with one cause are one line for each node, or one for the job. */
+static bool may_speak(enum nspy_rule_scope scope)
+{
+	const char *local = get(NULL, "local_rank");
+	int rank = nspy_core.id.rank;
+
+	if (scope == NSPY_RULE_RANK || rank <= 0)
+		return true;
+	return scope == NSPY_RULE_NODE && local && strcmp(local, "0") == 0;
+}
+
+static bool was_said(const char *id)
+{
+	for (uint32_t i = 0; i < done.said_count; i++)
+		if (strcmp(done.said[i], id) == 0)
+			return true;
+	return false;
+}
+
+static void tell(const struct nspy_rule_hit *hit, void *unused)
+{
+	char key[64], who[32] = "";
+
+	(void)unused;
+	if (was_said(hit->id) || done.said_count == SAID_MAX)
+		return;
+	done.said[done.said_count++] = hit->id; /* a constant of the rules */
+	(void)snprintf(key, sizeof(key), "finding.%s", hit->id);
+	nspy_facts_add(key, hit->text);
+	if (!may_speak(hit->scope) || done.lines >= LINES_MAX)
+		return;
+	done.lines++;
+	if (hit->scope == NSPY_RULE_RANK && nspy_core.id.rank >= 0)
+		(void)snprintf(who, sizeof(who), "rank %d, ", nspy_core.id.rank);
+	nspy_say(hit->priority < 2 ? NSPY_SAY_FAIL : NSPY_SAY_WARN,
+		 "P%d %s%s on %snode %.60s: %.240s (ncclspy explain %s)", hit->priority, hit->id,
+		 hit->probable ? " (probable)" : "", who, nspy_core.id.node, hit->text, hit->id);
+}
+
+/* Only for an answer that somebody wants: why a plugin is missing, which GPU NCCL works with. */
+static void start_helper(uint64_t now_ns)
+{
+	const char *gpu = get(NULL, "nvml.path") ? get(NULL, "gpu.pci") : NULL;
+	bool missing = was_said("NET_PLUGIN_LOAD_FAILED");
+	char *word = settings.wanted[NSPY_WANTED_NET];
+
+	done.helper_done = true;
+	word[strcspn(word, ",")] = '\0';
+	if (missing || gpu)
+		nspy_helper_start(missing ? word : NULL, gpu, now_ns);
+}
+
+static void judge(uint64_t now_ns)
+{
+	struct nspy_rule_facts facts = {.get = get};
+
+	read_facts();
+	facts.span = nspy_rules_span(&facts);
+	nspy_rules_run(&facts, tell, NULL);
+	if (done.objects_done && !done.helper_done)
+		start_helper(now_ns);
+}
+
+static void keep(char *ret, size_t bytes, const char *key)
+{
+	const char *value = get(NULL, key);
+
+	(void)snprintf(ret, bytes, "%s", value ? value : "");
+}
+
+static void keep_settings(void)
+{
+	static const char *const plugins[NSPY_WANTED_COUNT] = {
+		"env.NCCL_NET_PLUGIN", "env.NCCL_TUNER_PLUGIN", "env.NCCL_PROFILER_PLUGIN"};
+
+	read_facts();
+	keep(settings.master_addr, sizeof(settings.master_addr), "env.MASTER_ADDR");
+	keep(settings.master_port, sizeof(settings.master_port), "env.MASTER_PORT");
+	for (int i = 0; i < NSPY_WANTED_COUNT; i++)
+		keep(settings.wanted[i], sizeof(settings.wanted[i]), plugins[i]);
+}
+
+void nspy_judge_start(void)
+{
+	memset(&done, 0, sizeof(done));
+	atomic_store(&comms_good, 0);
+	atomic_store(&comms_failed, 0);
+}
+
+void nspy_judge_comm_outcome(bool good)
+{
+	atomic_fetch_add_explicit(good ? &comms_good : &comms_failed, 1, memory_order_relaxed);
+}
+
+/* The line about the plugin is out already: this is the rest of it. */
+static void say_probe(void)
+{
+	const char *text;
+
+	read_facts();
+	text = get(NULL, "net_plugin.probe");
+	if (text && may_speak(NSPY_RULE_NODE))
+		nspy_say(NSPY_SAY_INFO, "node %.60s, probe of the network plugin: %.300s",
+			 nspy_core.id.node, text);
+}
+
+static bool look(uint64_t now_ns, bool last)
+{
+	struct nspy_creations creations = {
+		.good = atomic_load_explicit(&comms_good, memory_order_relaxed),
+		.failed = atomic_load_explicit(&comms_failed, memory_order_relaxed),
+		.last = last,
+		.master_addr = settings.master_addr,
+		.master_port = settings.master_port,
+	};
+	const char *wanted[NSPY_WANTED_COUNT];
+	bool changed = false;
+
+	if (!done.machine_done) {
+		done.machine_done = changed = true;
+		keep_settings();
+		nspy_host_facts();
+		nspy_nic_facts();
+		done.begin_ns = now_ns;
+		done.next_ns = now_ns + AGAIN_NS;
+	}
+	if (!done.objects_done && (creations.good || creations.failed)) {
+		done.objects_done = changed = true;
+		for (int i = 0; i < NSPY_WANTED_COUNT; i++)
+			wanted[i] = settings.wanted[i];
+		nspy_object_facts(wanted);
+		nspy_shm_segment_facts();
+	}
+	if (now_ns >= done.next_ns) {
+		done.next_ns = now_ns + AGAIN_NS;
+		nspy_cgroup_facts();
+		changed = true;
+	}
+	creations.waiting_ns = now_ns - done.begin_ns;
+	if (nspy_helper_poll(now_ns)) {
+		changed = true;
+		say_probe();
+	}
+	return nspy_libc_failures_tell(&creations) || changed;
+}
+
+void nspy_judge_tick(uint64_t now_ns)
+{
+	if (look(now_ns, false))
+		judge(now_ns);
+}
+
+void nspy_judge_last(uint64_t now_ns)
+{
+	/* A program that ends with an error before it has a communicator has not made one. */
+	if (nspy_core.head->exit_code != 0)
+		nspy_judge_comm_outcome(false);
+	done.helper_done = true;
+	if (look(now_ns, true))
+		judge(now_ns);
+	nspy_helper_end();
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rules about the network. What NCCL chose is not asked of NCCL but read from what is mapped after
+ * the first communicator: a plugin that failed to load or to initialise is unloaded again, and
+ * NCCL's own InfiniBand transport maps libibverbs. These conclusions are marked probable.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "rules_parts.h"
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+bool nspy_rules_is_plugin(const char *word, const char *kind, const char *path)
+{
+	const char *base = base_name(path);
+	char name[256];
+
+	if (strcmp(word, path) == 0 || strcmp(base_name(word), base) == 0)
+		return true;
+	(void)snprintf(name, sizeof(name), "libnccl-%s-%.128s.so", kind, word);
+	if (strcmp(name, base) == 0)
+		return true;
+	/* NCCL 2.28 and later also take a plain library name. */
+	(void)snprintf(name, sizeof(name), "lib%.128s.so", word);
+	return strcmp(name, base) == 0;
+}
+
+static bool in_list(const char *name, const char *list, bool whole)
+{
+	while (*list) {
+		size_t n = strcspn(list, ",");
+		size_t word = strcspn(list, ",:"); /* ":port" may follow in lists of devices */
+
+		if (word && strncmp(name, list, word) == 0 && (!whole || name[word] == '\0'))
+			return true;
+		list += n + (list[n] == ',');
+	}
+	return false;
+}
+
+size_t nspy_rules_interfaces(const char *pattern, const char *interfaces, char *ret, size_t bytes)
+{
+	bool not = pattern[0] == '^';
+	bool whole = pattern[not ? 1 : 0] == '=';
+	const char *list = pattern + not +whole;
+	size_t count = 0, used = 0;
+
+	if (bytes)
+		ret[0] = '\0';
+	while (*interfaces) {
+		size_t n = strcspn(interfaces, " ");
+		char name[64];
+
+		(void)snprintf(name, sizeof(name), "%.*s", n < 63 ? (int)n : 63, interfaces);
+		if (n && in_list(name, list, whole) != not ) {
+			count++;
+			if (used + n + 2 <= bytes)
+				used += (size_t)snprintf(ret + used, bytes - used, "%s%s",
+							 used ? " " : "", name);
+		}
+		interfaces += n + (interfaces[n] == ' ');
+	}
+	return count;
+}
+
+/* --- NCCL_SOCKET_IFNAME --- */
+
+static bool ifname_invalid(const struct nspy_rule_facts *facts, struct nspy_rule_hit *hit)
+{
+	const char *pattern = nspy_rule_get(facts, "env.NCCL_SOCKET_IFNAME");
+	const char *interfaces = nspy_rule_get(facts, "net.interfaces");
+	char left[128];
+	size_t count;
+
+	if (!pattern || !interfaces)
+		return false;
+	count = nspy_rules_interfaces(pattern, interfaces, left, sizeof(left));
+	if (count == 0)
+		nspy_rule_say(hit, 0, NSPY_RULE_NODE,
+			      "NCCL_SOCKET_IFNAME=%.80s leaves no network interface: with an "
+			      "address there are %.120s",
+			      pattern, interfaces);
+	else if (strcmp(left, "lo") == 0 && facts->span == NSPY_SPAN_NODES)
+		nspy_rule_say(
+			hit, 0, NSPY_RULE_NODE,
+			"NCCL_SOCKET_IFNAME=%.80s leaves only the loopback interface, but the "
+			"job runs on several nodes",
+			pattern);
+	else
+		return false;
+	return true;
+}
+
+/* --- plugins --- */
+
+static bool is_special(const char *word)
+{
+	return strcmp(word, "none") == 0 || strcmp(word, "STATIC_PLUGIN") == 0 ||
+	       strcmp(word, "default") == 0;
+}
+
+/* The first word of a plugin list that nothing mapped stands for; false if there is none. */
+static bool missing_plugin(const char *wanted, const char *mapped, char *ret, size_t bytes)
+{
+	while (*wanted) {
+		size_t n = strcspn(wanted, ",");
+
+		(void)snprintf(ret, bytes, "%.*s", n < 200 ? (int)n : 200, wanted);
+		if (n && !is_special(ret) && !(mapped && nspy_rules_is_plugin(ret, "net", mapped)))
+			return true;
+		wanted += n + (wanted[n] == ',');
+	}
+	return false;
+}
+
+static bool plugin_failed(const struct nspy_rule_facts *facts, struct nspy_rule_hit *hit)
+{
+	const char *wanted = nspy_rule_get(facts, "env.NCCL_NET_PLUGIN");
+	const char *mapped = nspy_rule_get(facts, "net_plugin.path");
+	const char *why = nspy_rule_get(facts, "net_plugin.probe");
+	char word[208];
+
+	/* Lists: with one plugin in place another may be missing on purpose. */
+	if (!wanted || facts->span == NSPY_SPAN_ONE_NODE ||
+	    !nspy_rule_is(facts, "net.looked", "1") || (mapped && strchr(wanted, ',')) ||
+	    !missing_plugin(wanted, mapped, word, sizeof(word)))
+		return false;
+	nspy_rule_say(
+		hit, facts->span == NSPY_SPAN_NODES ? 0 : 1, NSPY_RULE_NODE,
+		"the network plugin that NCCL_NET_PLUGIN=%.100s asks for is not in the process "
+		"after the first communicator; NCCL goes on without it%s%.120s",
+		word, why ? "; probe: " : "", why ? why : "");
+	hit->probable = true;
+	return true;
+}
+
+/* Whether NCCL's own InfiniBand transport may be at work. */
+static bool may_use_ib(const struct nspy_rule_facts *facts)
+{
+	return nspy_rule_get(facts, "libibverbs.path") &&
+	       !nspy_rule_is(facts, "env.NCCL_IB_DISABLE", "1") &&
+	       (nspy_rule_rdma(facts, "mlx5_core") || nspy_rule_rdma(facts, "mlx4_core") ||
+		!nspy_rule_rdma(facts, "efa"));
+}
+
+static bool is_tcp_provider(const char *list)
+{
+	return nspy_rule_has_word(list, "tcp") || nspy_rule_has_word(list, "sockets") ||
+	       nspy_rule_has_word(list, "tcp;ofi_rxm");
+}
+
+static bool tcp_fallback(const struct nspy_rule_facts *facts, struct nspy_rule_hit *hit)
+{
+	const char *plugin = nspy_rule_get(facts, "net_plugin.path");
+	const char *provider = nspy_rule_get(facts, "env.FI_PROVIDER");
+	const char *devices = nspy_rule_get(facts, "rdma.devices");
+	const char *why = NULL;
+
+	if (facts->span != NSPY_SPAN_NODES || !nspy_rule_rdma(facts, NULL) ||
+	    !nspy_rule_is(facts, "net.looked", "1") ||
+	    nspy_rule_number(facts, "rdma.active", 0) == 0)
+		return false;
+	if (nspy_rule_is(facts, "env.NCCL_NET", "Socket"))
+		why = "NCCL_NET=Socket is set";
+	else if (plugin && provider && is_tcp_provider(provider))
+		why = "FI_PROVIDER names a TCP provider";
+	else if (!plugin && nspy_rule_is(facts, "env.NCCL_IB_DISABLE", "1"))
+		why = "NCCL_IB_DISABLE=1 is set and no network plugin is loaded";
+	else if (!plugin && !may_use_ib(facts))
+		why = nspy_rule_rdma(facts, "efa")
+			      ? "no network plugin is loaded, and NCCL cannot use EFA by itself"
+			      : "neither a network plugin nor libibverbs is loaded";
+	if (!why)
+		return false;
+	nspy_rule_say(hit, 0, NSPY_RULE_NODE,
+		      "NCCL will probably use TCP between nodes: %s; RDMA devices here: %.120s",
+		      why, devices ? devices : "not listed");
+	hit->probable = true;
+	return true;
+}
+
+/* --- devices --- */
+
+static bool no_device_nodes(const struct nspy_rule_facts *facts, struct nspy_rule_hit *hit)
+{
+	if (facts->span == NSPY_SPAN_ONE_NODE || !nspy_rule_rdma(facts, NULL) ||
+	    nspy_rule_number(facts, "rdma.uverbs", 1) != 0)
+		return false;
+	nspy_rule_say(hit, facts->span == NSPY_SPAN_NODES ? 0 : 1, NSPY_RULE_NODE,
+		      "the host has %.10s RDMA devices (%.120s), but the process sees no "
+		      "/dev/infiniband/uverbs*: it was not given them",
+		      nspy_rule_get(facts, "rdma.count"), nspy_rule_get(facts, "rdma.devices"));
+	return true;
+}
+
+/* A port that is down may be unused on purpose, unless it is EFA or was asked for by name. */
+static bool port_down(const struct nspy_rule_facts *facts, struct nspy_rule_hit *hit)
+{
+	const char *down = nspy_rule_get(facts, "rdma.down");
+	const char *wanted = nspy_rule_get(facts, "env.NCCL_IB_HCA");
+	char left[160] = "";
+	size_t count = 0;
+
+	if (!down || facts->span == NSPY_SPAN_ONE_NODE)
+		return false;
+	if (wanted && wanted[0] != '^')
+		count = nspy_rules_interfaces(wanted, down, left, sizeof(left));
+	else if (nspy_rule_is(facts, "rdma.drivers", "efa"))
+		count = nspy_rules_interfaces("^=-", down, left, sizeof(left));
+	if (!count)
+		return false;
+	nspy_rule_say(hit, 0, NSPY_RULE_NODE, "%zu RDMA port%s not active: %.150s%s", count,
+		      count == 1 ? " is" : "s are", left, wanted ? " (named by NCCL_IB_HCA)" : "");
+	return true;
+}
+
+/* Devices that instances of a type have. From the vendor's tables. */
+static const struct {
+	const char *type;
+	unsigned int count;
+} efa_devices[] = {
+	{"p4d.24xlarge", 4},   {"p4de.24xlarge", 4},    {"p5.48xlarge", 32},  {"p5e.48xlarge", 32},
+	{"p5en.48xlarge", 16}, {"p6-b200.48xlarge", 8}, {"trn1.32xlarge", 8}, {"trn2.48xlarge", 16},
+};
+
+static bool nic_count_low(const struct nspy_rule_facts *facts, struct nspy_rule_hit *hit)
+{
+	const char *type = nspy_rule_get(facts, "instance.type");
+	uint64_t count = nspy_rule_number(facts, "rdma.count", 0);
+
+	if (!type || !count || !nspy_rule_is(facts, "rdma.drivers", "efa") ||
+	    facts->span == NSPY_SPAN_ONE_NODE)
+		return false;
+	for (size_t i = 0; i < sizeof(efa_devices) / sizeof(efa_devices[0]); i++) {
+		if (strcmp(type, efa_devices[i].type) != 0 || count >= efa_devices[i].count)
+			continue;
+		nspy_rule_say(hit, 1, NSPY_RULE_NODE,
+			      "%u EFA devices where a %s has %u: some are missing or not attached",
+			      (unsigned int)count, type, efa_devices[i].count);
+		return true;
+	}
+	return false;
+}
+
+/* --- plugin and libfabric --- */
+
+/* "1.22.0" as 1022; 0 if it is no version. */
+static unsigned int version_of(const char *text)
+{
+	unsigned int major = 0, minor = 0;
+
+	while (text && *text >= '0' && *text <= '9' && major < 1000)
+		major = major * 10 + (unsigned int)(*text++ - '0');
+	if (!text || *text++ != '.')
+		return 0;
+	while (*text >= '0' && *text <= '9' && minor < 1000)
+		minor = minor * 10 + (unsigned int)(*text++ - '0');
+	return major * 1000 + minor;
+}
+
+/* aws-ofi-nccl refuses the EFA provider of a libfabric that is too old. */
+static bool plugin_libfabric(const struct nspy_rule_facts *facts, struct nspy_rule_hit *hit)
+{
+	const char *plugin_text = nspy_rule_get(facts, "net_plugin.version");
+	const char *fabric_text = nspy_rule_get(facts, "libfabric.version");
+	unsigned int plugin = version_of(plugin_text), fabric = version_of(fabric_text);
+	unsigned int floor = plugin >= 1013 ? 1022 : plugin >= 1008 ? 1018 : 0;
+
+	if (!plugin || !fabric || fabric >= floor || !nspy_rule_rdma(facts, "efa"))
+		return false;
+	nspy_rule_say(hit, 0, NSPY_RULE_NODE,
+		      "aws-ofi-nccl %.30s needs libfabric %u.%u for EFA, and libfabric %.30s is "
+		      "loaded",
+		      plugin_text, floor / 1000, floor % 1000, fabric_text);
+	return true;
+}
+
+const struct nspy_rule nspy_rules_net[] = {
+	{"NO_RDMA_DEVICE_IN_CONTAINER", no_device_nodes},
+	{"PLUGIN_LIBFABRIC_INCOMPATIBLE", plugin_libfabric},
+	{"NET_PLUGIN_LOAD_FAILED", plugin_failed},
+	{"SOCKET_IFNAME_INVALID", ifname_invalid},
+	{"NIC_PORT_DOWN", port_down},
+	{"NIC_COUNT_LOW", nic_count_low},
+	{"TCP_FALLBACK", tcp_fallback},
+	{NULL, NULL},
+};

@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is said live, and in the report, about machines, settings and libraries, on made-up ones."""
+import os
+import re
+import socket
+
+import harness
+import jobs
+from harness import ANALYZE, BUILD, FAKES, LIBRARY, RUN, TRAINJOB
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+MACHINE = os.path.join(HERE, "machine.sh")
+PLUGIN = os.path.join(BUILD, "tests/integration/libnccl-net-nspytest.so")
+REFUSE_FORK = os.path.join(BUILD, "tests/integration/librefusefork.so")
+NODES = ["-n", "4", "--node-size", "2", "--steps", "3", "--no-verify"]
+ONE_NODE = ["-n", "4", "--steps", "3", "--no-verify"]
+
+
+def make_rdma(scratch, names, driver="efa", down=(), nodes=True):
+    """A machine with these RDMA devices; nodes: the process was given them."""
+    root = os.path.join(scratch.path, "machine")
+    for name in names:
+        port = os.path.join(root, "class/infiniband", name, "ports/1")
+        os.makedirs(port)
+        device = os.path.join(root, "class/infiniband", name, "device")
+        os.makedirs(device)
+        os.symlink(f"/sys/bus/pci/drivers/{driver}", os.path.join(device, "driver"))
+        scratch.file(os.path.join(port, "state"), "1: DOWN\n" if name in down else "4: ACTIVE\n")
+    for i in range(len(names) if nodes else 0):
+        scratch.file(os.path.join(root, f"dev/infiniband/uverbs{i}"), "")
+    os.makedirs(os.path.join(root, "dev/infiniband"), exist_ok=True)
+    return root
+
+
+def run_on(scratch, machine, options, env=None, before=()):
+    harness.need(TRAINJOB, LIBRARY, RUN, ANALYZE)
+    env = dict(env or {})
+    if jobs.sanitizer_runtime():
+        env["LD_PRELOAD"] = ":".join([jobs.sanitizer_runtime(), *env.get("LD_PRELOAD", "").split()])
+    place = [MACHINE, machine] if machine else []
+    result = scratch.run([*place, *before, RUN, "-o", scratch.traces, "--", TRAINJOB, *options], env)
+    if result.status == 77:
+        raise harness.Skip("no namespaces of our own here")
+    assert not result.timed_out, str(result)
+    return result
+
+
+def live(result):
+    """{id: number of lines} of findings on stderr."""
+    found = {}
+    for name in re.findall(r"\[(?:FAIL|WARN)\] P\d ([A-Z0-9_]+)", result.err):
+        found[name] = found.get(name, 0) + 1
+    return found
+
+
+def found(scratch):
+    return {finding["id"]: finding for finding in jobs.report(scratch)["findings"]}
+
+
+def expect(scratch, result, name, priority, ranks):
+    """It was said live, and it is in the report."""
+    assert name in live(result), str(result)
+    finding = found(scratch).get(name)
+    assert finding, (name, found(scratch))
+    assert finding["priority"] == priority, finding
+    assert jobs.culprit_ranks(finding) == ranks, finding
+    return finding
+
+
+def expect_silence(scratch, result):
+    assert result.status == 0, str(result)
+    assert not live(result), str(result)
+    assert not jobs.urgent(jobs.report(scratch)), jobs.report(scratch)
+
+
+def test_tcp_fallback(scratch):
+    machine = make_rdma(scratch, ["rdmap0s6", "rdmap0s7"])
+    result = run_on(scratch, machine, NODES).ok()
+    finding = expect(scratch, result, "TCP_FALLBACK", "P0", [])
+    assert finding["confidence"] == "probable", finding
+    assert "rdmap0s6" in finding["summary"] and "rdmap0s7" in finding["summary"], finding
+    assert live(result)["TCP_FALLBACK"] == 2, "one line for each node"
+
+
+def test_tcp_on_one_node(scratch):
+    machine = make_rdma(scratch, ["rdmap0s6"], nodes=False, down=["rdmap0s6"])
+    result = run_on(scratch, machine, ONE_NODE, {"NCCL_NET_PLUGIN": "absent", "FI_PROVIDER": "tcp"})
+    expect_silence(scratch, result)
+
+
+def test_no_rdma(scratch):
+    expect_silence(scratch, run_on(scratch, None, NODES))
+
+
+def test_plugin_missing(scratch):
+    result = run_on(scratch, None, NODES, {"NCCL_NET_PLUGIN": "absent"})
+    expect(scratch, result, "NET_PLUGIN_LOAD_FAILED", "P0", [])
+
+
+def test_plugin_needs_more(scratch):
+    """The file is there and does not load: the loader's own words are in the report."""
+    broken = scratch.file("libnccl-net-broken.so", "no object at all")
+    result = run_on(scratch, None, [*NODES, "--steps", "60", "--compute-ms", "40"],
+                    {"NCCL_NET_PLUGIN": broken})
+    assert live(result)["NET_PLUGIN_LOAD_FAILED"] == 2, "one line for each node"
+    assert "invalid ELF header" in result.err or "file too short" in result.err, str(result)
+    finding = expect(scratch, result, "NET_PLUGIN_LOAD_FAILED", "P0", [])
+    assert "probe: " in finding["summary"] and broken in finding["summary"], finding
+    assert not [name for name in jobs.trace_files(scratch.traces) if name.endswith(".probe")]
+
+
+def test_plugin_there(scratch):
+    harness.need(PLUGIN)
+    machine = make_rdma(scratch, ["rdmap0s6"])
+    result = run_on(scratch, machine, NODES, {"NCCL_NET_PLUGIN": "nspytest", "LD_PRELOAD": PLUGIN})
+    expect_silence(scratch, result)
+
+
+def test_no_device_in_container(scratch):
+    machine = make_rdma(scratch, ["mlx5_0"], driver="mlx5_core", nodes=False)
+    result = run_on(scratch, machine, NODES)
+    expect(scratch, result, "NO_RDMA_DEVICE_IN_CONTAINER", "P0", [])
+
+
+def test_port_down(scratch):
+    machine = make_rdma(scratch, ["mlx5_0", "mlx5_1"], driver="mlx5_core", down=["mlx5_1"])
+    result = run_on(scratch, machine, NODES, {"NCCL_IB_HCA": "mlx5"})
+    finding = expect(scratch, result, "NIC_PORT_DOWN", "P0", [])
+    assert "mlx5_1" in finding["summary"] and "mlx5_0" not in finding["summary"], finding
+
+
+def test_unused_port_down(scratch):
+    machine = make_rdma(scratch, ["mlx5_0", "mlx5_1"], driver="mlx5_core", down=["mlx5_1"])
+    result = run_on(scratch, machine, NODES, {"NCCL_IB_HCA": "=mlx5_0"})
+    assert "NIC_PORT_DOWN" not in found(scratch) and "NIC_PORT_DOWN" not in live(result)
+
+
+def memlock(limit, *more):
+    return ["prlimit", f"--memlock={limit}:{limit}", "setpriv", *more]
+
+
+def test_memlock_low(scratch):
+    machine = make_rdma(scratch, ["mlx5_0"], driver="mlx5_core")
+    result = run_on(scratch, machine, NODES,
+                    before=memlock(65536, "--bounding-set", "-ipc_lock", "--"))
+    finding = expect(scratch, result, "MEMLOCK_LOW", "P0", [])
+    assert "64 KiB" in finding["summary"], finding
+
+
+def test_memlock_lifted(scratch):
+    machine = make_rdma(scratch, ["mlx5_0"], driver="mlx5_core")
+    result = run_on(scratch, machine, NODES, before=memlock(65536, "--"))
+    assert "MEMLOCK_LOW" not in found(scratch) and "MEMLOCK_LOW" not in live(result)
+
+
+def test_interface_invalid(scratch):
+    result = run_on(scratch, None, NODES, {"NCCL_SOCKET_IFNAME": "nosuch"})
+    assert result.status != 0, str(result)
+    # Rank 0 makes the unique id and fails; the others are never given one.
+    expect(scratch, result, "SOCKET_IFNAME_INVALID", "P0", [0])
+    assert jobs.report(scratch)["findings"][0]["id"] == "SOCKET_IFNAME_INVALID"
+
+
+def test_interface_valid(scratch):
+    expect_silence(scratch, run_on(scratch, None, ONE_NODE, {"NCCL_SOCKET_IFNAME": "=lo"}))
+
+
+def test_settings(scratch):
+    result = run_on(scratch, None, NODES, {
+        "CUDA_LAUNCH_BLOCKING": "1", "NCCL_TIMEOUT": "1800", "NCCL_P2P_DISABLE": "1",
+        "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "ALL", "NCCL_DEBUG_FILE": "/dev/null",
+        "NCCL_TOPO_FILE": "/nowhere.xml"})
+    for name, priority in (("ENV_HARMFUL", "P1"), ("P2P_DISABLED", "P1"), ("ENV_INEFFECTIVE", "P2"),
+                           ("DEBUG_LEVEL_COSTLY", "P2"), ("TOPO_FILE_SET", "P2")):
+        expect(scratch, result, name, priority, [])
+        assert live(result)[name] == 1, "one line for the job"
+
+
+def test_gpu_hidden(scratch):
+    result = run_on(scratch, None, NODES, {"CUDA_VISIBLE_DEVICES": "0"})
+    assert "GPU_VISIBILITY" not in live(result), str(result)
+    scratch.traces += ".second"
+    result = run_on(scratch, None, ONE_NODE, {"CUDA_VISIBLE_DEVICES": "0,1,2"})
+    expect(scratch, result, "GPU_VISIBILITY", "P1", [3])
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_connect_refused(scratch):
+    """Nobody listens where the root should be."""
+    result = run_on(scratch, None, ["-n", "2", "--timeout", "20", "--steps", "2"], {
+        "NCCL_COMM_ID": f"127.0.0.1:{free_port()}", "NCCL_SOCKET_RETRY_CNT": "2",
+        "NCCL_SOCKET_RETRY_SLEEP_MSEC": "10", "NSPY_FAKE": "rank=0,op=init,do=exit:0"})
+    assert result.status != 0, str(result)
+    finding = expect(scratch, result, "BOOTSTRAP_CONNECT_FAILED", "P0", [1])
+    assert "Connection refused" in finding["summary"], finding
+
+
+def test_connect_late(scratch):
+    """The root comes late: refused at first, and well in the end."""
+    result = run_on(scratch, None, ["-n", "2", "--steps", "2"], {
+        "NCCL_COMM_ID": f"127.0.0.1:{free_port()}", "NCCL_SOCKET_RETRY_SLEEP_MSEC": "50",
+        "NSPY_FAKE": "rank=0,op=init,do=delay:400ms"})
+    expect_silence(scratch, result)
+
+
+def test_name_not_found(scratch):
+    result = run_on(scratch, None, ["-n", "2", "--timeout", "20"],
+                    {"NCCL_COMM_ID": "no.such.name.invalid:4711"})
+    assert result.status != 0, str(result)
+    assert "DNS_RESOLUTION_FAILED" in live(result), str(result)
+    assert "no.such.name.invalid" in found(scratch)["DNS_RESOLUTION_FAILED"]["summary"]
+
+
+def test_port_in_use(scratch):
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        port = holder.getsockname()[1]
+        result = run_on(scratch, None, ["-n", "2", "--timeout", "4"],
+                        {"NCCL_COMM_ID": f"127.0.0.1:{port}"})
+    assert result.status != 0, str(result)
+    finding = expect(scratch, result, "PORT_IN_USE", "P1", [0])
+    assert f"127.0.0.1:{port}" in finding["summary"], finding
+
+
+# A Python program that starts a recording and then does what argv says.
+PROGRAM = """
+import ctypes, os, sys, time
+fake = ctypes.CDLL(sys.argv[1])
+ours = ctypes.CDLL(None, use_errno=True)
+version = ctypes.c_int()
+assert ours.ncclGetVersion(ctypes.byref(version)) == 0
+if sys.argv[2] == "fork":
+    try:
+        if os.fork() == 0:
+            os._exit(0)
+        os.wait()
+    except OSError as error:
+        print("fork", error.errno)
+else:
+    fd = os.open("/dev/shm/nccl-test", os.O_RDWR | os.O_CREAT, 0o600)
+    os.unlink("/dev/shm/nccl-test")
+    try:
+        os.posix_fallocate(fd, 0, int(sys.argv[2]))
+    except OSError as error:
+        print("space", error.errno)
+    print(ours.fallocate(fd, 0, 0, ctypes.c_long(int(sys.argv[2]))), ctypes.get_errno())
+time.sleep(0.5)
+"""
+
+
+def run_program(scratch, *words, machine=None, preload=()):
+    script = scratch.file("program.py", PROGRAM)
+    env = jobs.preload_env(scratch)
+    env["LD_PRELOAD"] = ":".join([env["LD_PRELOAD"], *preload])
+    place = [MACHINE, machine] if machine else []
+    result = scratch.run([*place, os.path.realpath("/proc/self/exe"), script,
+                          os.path.join(FAKES, "libnccl.so.2"), *words], env)
+    if result.status == 77:
+        raise harness.Skip("no namespaces of our own here")
+    return result.ok()
+
+
+def test_shared_memory_full(scratch):
+    machine = os.path.join(scratch.path, "machine")
+    scratch.file("machine/shm.mb", "8")
+    result = run_program(scratch, str(64 << 20), machine=machine)
+    assert result.out.split() == ["space", "28", "-1", "28"], str(result)
+    assert "SHM_ALLOC_FAILED" in live(result), str(result)
+    finding = found(scratch)["SHM_ALLOC_FAILED"]
+    assert finding["priority"] == "P0" and "67108864 bytes" in finding["summary"], finding
+
+
+def test_shared_memory_enough(scratch):
+    machine = os.path.join(scratch.path, "machine")
+    scratch.file("machine/shm.mb", "8")
+    result = run_program(scratch, str(1 << 20), machine=machine)
+    assert result.out.split() == ["0", "0"] and not live(result), str(result)
+
+
+# A process that would notice a child, a signal or a descriptor of the helper.
+WATCHFUL = """
+import ctypes, os, signal, sys, time
+seen = []
+signal.signal(signal.SIGCHLD, lambda *a: seen.append("SIGCHLD"))
+fake = ctypes.CDLL(sys.argv[1])
+ours = ctypes.CDLL(None)
+ident, comm = (ctypes.c_char * 128)(), ctypes.c_void_p()
+descriptors = sorted(os.listdir("/proc/self/fd"))
+assert ours.ncclGetUniqueId(ident) == 0
+
+class Id(ctypes.Structure):
+    _fields_ = [("text", ctypes.c_char * 128)]
+
+ours.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, Id, ctypes.c_int]
+assert ours.ncclCommInitRank(ctypes.byref(comm), 1, Id.from_buffer_copy(ident), 0) == 0
+end = time.monotonic() + 4
+while time.monotonic() < end:
+    try:
+        seen.append(os.waitpid(-1, os.WNOHANG))
+    except ChildProcessError:
+        pass
+    time.sleep(0.01)
+print(seen)
+"""
+
+
+def test_helper_unseen(scratch):
+    script = scratch.file("watchful.py", WATCHFUL)
+    env = dict(jobs.preload_env(scratch), NCCL_NET_PLUGIN="absent", WORLD_SIZE="8",
+               LOCAL_WORLD_SIZE="1", RANK="0")
+    result = scratch.run([os.path.realpath("/proc/self/exe"), script,
+                          os.path.join(FAKES, "libnccl.so.2")], env).ok()
+    assert "probe of the network plugin" in result.err, str(result)
+    assert result.out.strip() == "[]", str(result)
+
+
+def test_fork_refused(scratch):
+    harness.need(REFUSE_FORK)
+    result = run_program(scratch, "fork", preload=[REFUSE_FORK])
+    assert result.out.split() == ["fork", "12"], str(result)
+    assert "FORK_ENOMEM" in live(result), str(result)
+    assert found(scratch)["FORK_ENOMEM"]["priority"] == "P1"
+
+
+def test_fork_good(scratch):
+    assert not live(run_program(scratch, "fork"))
+
+
+harness.main(globals())
