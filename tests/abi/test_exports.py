@@ -16,8 +16,8 @@ import abilib
 GLIBC_MAX = (2, 28)
 NEEDED = re.compile(r"libc\.so\.6|ld-linux-[\w-]+\.so\.[0-9]+")
 # Written by hand, because they are no calls to record: _exit and _Exit end a process without
-# running any exit handler, and the trace should know.
-BY_HAND = {"_exit", "_Exit"}
+# running any exit handler, and the trace should know; dlsym and dlvsym lead past our wrappers.
+BY_HAND = {"_exit", "_Exit", "dlsym", "dlvsym"}
 # What the linker itself puts into some libraries.
 LINKER_SYMBOLS = {"_init", "_fini", "_edata", "_end", "__bss_start"}
 
@@ -56,7 +56,7 @@ def exports(symbols, tables, versions):
     for name in sorted(wrapped - found):
         yield f"does not export {name}"
     for symbol in symbols:
-        if symbol.defined and symbol.name in wrapped and \
+        if symbol.defined and symbol.name in wrapped | BY_HAND and \
                 (symbol.kind, symbol.binding, symbol.version) != ("FUNC", "GLOBAL", ""):
             yield f"{symbol.name} is {symbol.kind} {symbol.binding} {symbol.version}"
 
