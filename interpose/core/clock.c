@@ -46,6 +46,11 @@ static uint64_t realtime_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+uint64_t nspy_clock_load_ns(void)
+{
+	return load_mono_ns;
+}
+
 void nspy_clock_load(void)
 {
 	load_counter = counter();

@@ -45,6 +45,8 @@ static inline uint64_t nspy_ticks(void)
 
 /* Remembers a first anchor at load time; two clock reads. */
 void nspy_clock_load(void);
+/* CLOCK_MONOTONIC of that moment. */
+uint64_t nspy_clock_load_ns(void);
 
 /*
  * Chooses the source (cold: reads /sys) and writes the first piece. allow_counter = false forces

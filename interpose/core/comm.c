@@ -16,6 +16,7 @@
 
 #include "api_ids.h"
 #include "clock.h"
+#include "copies.h"
 #include "core.h"
 #include "export.h"
 #include "judge.h"
@@ -37,6 +38,7 @@ struct comm_info {
 	uint32_t children[6];     /* by enum nspy_comm_origin */
 	uint32_t pending_serial;  /* thread whose group will complete its creation, 0 = none */
 	void *const *place;       /* NCCL will write the handle there, or has; NULL = known */
+	uint8_t copy;             /* of NCCL, that it lives in */
 	bool used;
 };
 
@@ -240,6 +242,7 @@ static struct nspy_comm *new_locked(const struct nspy_comm_rec *rec)
 	info = info_of(comm);
 	info->rec = *rec;
 	info->rec.kind = NSPY_REC_COMM;
+	info->copy = nspy_tls.copy;
 	info->rec.comm = registry->next_index++;
 	info->rec.ordinal = ordinal;
 	comm->index = info->rec.comm;
@@ -379,6 +382,17 @@ void nspy_comm_children_ready(const struct nspy_comm *parent)
 	}
 }
 
+unsigned int nspy_comm_copy(const void *handle)
+{
+	const struct nspy_comm *comm;
+
+	/* Not recording: nothing is known, and nothing may be mapped. */
+	if (!nspy_is_recording())
+		return NSPY_NO_COPY;
+	comm = nspy_comm_find(handle);
+	return comm ? info_of(comm)->copy : NSPY_NO_COPY;
+}
+
 void nspy_comm_unbind(struct nspy_comm *comm)
 {
 	const struct comm_info *info = info_of(comm);
@@ -416,10 +430,10 @@ void nspy_comm_not_member(struct nspy_comm *comm)
 	nspy_comm_update(comm, NSPY_COMM_READY | NSPY_COMM_GONE);
 }
 
-static int ask(unsigned int fn, const void *handle)
+static int ask(const struct comm_info *info, unsigned int fn, const void *handle)
 {
 	typedef int ask_fn(const void *comm, int *value);
-	ask_fn *real = (ask_fn *)nspy_real(fn);
+	ask_fn *real = (ask_fn *)nspy_real_in(info->copy, fn);
 	int value = -1, saved = errno;
 
 	if (!real || real(handle, &value) != 0)
@@ -433,8 +447,8 @@ void nspy_comm_ready(struct nspy_comm *comm)
 	struct comm_info *info = info_of(comm);
 	const void *handle = (const void *)(uintptr_t)info->rec.handle;
 	bool unknown = handle && info->rec.nranks < 0;
-	int nranks = unknown ? ask(NSPY_FN_NCCL_COMM_COUNT, handle) : -1;
-	int rank = unknown ? ask(NSPY_FN_NCCL_COMM_USER_RANK, handle) : -1;
+	int nranks = unknown ? ask(info, NSPY_FN_NCCL_COMM_COUNT, handle) : -1;
+	int rank = unknown ? ask(info, NSPY_FN_NCCL_COMM_USER_RANK, handle) : -1;
 
 	pthread_mutex_lock(&lock);
 	if (unknown) {

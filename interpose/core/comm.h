@@ -66,6 +66,8 @@ void nspy_comm_bind(struct nspy_comm *comm, const void *handle);
 void nspy_comm_await(struct nspy_comm *comm, void *const *place);
 /* The parent's state has become ncclSuccess: so its children are complete. */
 void nspy_comm_children_ready(const struct nspy_comm *parent);
+/* The copy of NCCL that a communicator lives in; NSPY_NO_COPY if the handle is not known. */
+unsigned int nspy_comm_copy(const void *handle);
 /* The handle is about to become invalid. */
 void nspy_comm_unbind(struct nspy_comm *comm);
 

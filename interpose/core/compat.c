@@ -27,8 +27,8 @@ int __wrap_pthread_join(pthread_t thread, void **ret)
 
 int nspy_compat_complete(void)
 {
-	return nspy_sys_dladdr && nspy_sys_dlclose && nspy_sys_dlerror && nspy_sys_dlopen &&
-	       nspy_sys_dlsym && nspy_sys_pthread_attr_setstacksize && nspy_sys_pthread_create &&
+	return nspy_sys_dladdr1 && nspy_sys_dlclose && nspy_sys_dlerror && nspy_sys_dlopen &&
+	       nspy_sys_pthread_attr_setstacksize && nspy_sys_pthread_create &&
 	       nspy_sys_pthread_detach && nspy_sys_pthread_key_create &&
 	       nspy_sys_pthread_setspecific && nspy_sys_pthread_sigmask;
 }

@@ -72,6 +72,8 @@ struct nspy_core {
 	_Atomic uint32_t thread_serial;
 	_Atomic uint64_t calls_of_gone_threads;
 
+	bool unseen; /* started only to say that no call was seen (unseen.h) */
+
 	/* The writer thread. */
 	pthread_t writer;
 	bool writer_running;
@@ -81,6 +83,15 @@ struct nspy_core {
 };
 
 extern struct nspy_core nspy_core;
+
+/* Whether this process records; false also in a forked child that has not begun its own. */
+static inline bool nspy_is_recording(void)
+{
+	/* The phase first: what it stands for is set up before it. */
+	return atomic_load_explicit(&nspy_core.phase, memory_order_acquire) ==
+		       NSPY_PHASE_RECORDING &&
+	       __atomic_load_n(&nspy_hot->epoch, __ATOMIC_ACQUIRE) != 0;
+}
 
 /* Starts recording on the calling thread (cold, once). false: do not record this call. */
 bool nspy_start(void);

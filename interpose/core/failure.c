@@ -54,7 +54,7 @@ void nspy_note_failure(const struct nspy_rec *rec)
 	if (nspy_fn_table[rec->fn].library != NSPY_LIB_NCCL ||
 	    atomic_load_explicit(&noted, memory_order_relaxed) >= LAST_ERRORS_MAX)
 		return;
-	last_error = (last_error_fn *)nspy_real(NSPY_FN_NCCL_GET_LAST_ERROR);
+	last_error = (last_error_fn *)nspy_real_in(nspy_tls.copy, NSPY_FN_NCCL_GET_LAST_ERROR);
 	found = last_error ? last_error(NULL) : NULL;
 	if (found && found[0]) {
 		atomic_fetch_add_explicit(&noted, 1, memory_order_relaxed);

@@ -70,10 +70,12 @@ static int run_parent(void *unused)
 static bool find_program(void)
 {
 	static const char anchor = 0;
+	struct link_map *map;
 	Dl_info where;
 	const char *slash;
 
-	if (!nspy_sys_dladdr(&anchor, &where) || !where.dli_fname)
+	if (!nspy_sys_dladdr1(&anchor, &where, (void **)&map, RTLD_DL_LINKMAP) ||
+	    !where.dli_fname)
 		return false;
 	slash = strrchr(where.dli_fname, '/');
 	(void)snprintf(helper.program, sizeof(helper.program), "%.*sncclspy-probe",

@@ -31,12 +31,21 @@ struct nspy_comm {
 };
 _Static_assert(sizeof(struct nspy_comm) == 64, "one cache line");
 
+#define NSPY_HOT_LIBRARIES 2u
+
+/* Calls from these addresses all go to one copy of the library (resolve.h); 0 bytes = ask. */
+struct nspy_direct {
+	uintptr_t begin;
+	uintptr_t bytes;
+};
+
 struct nspy_hot {
 	uint32_t epoch;                /* 0 = nothing is recorded */
 	uint32_t clock_source;         /* enum nspy_clock_source */
 	_Atomic uint32_t captures;     /* stream captures begun so far */
 	_Atomic uint32_t comm_version; /* changes whenever a handle stops being valid */
-	uint64_t reserved[6];
+	struct nspy_direct direct[NSPY_HOT_LIBRARIES];
+	uint64_t reserved[2];
 	struct nspy_comm comms[NSPY_COMMS_MAX];
 };
 

@@ -18,9 +18,11 @@
 #include "facts.h"
 #include "identity.h"
 #include "live.h"
+#include "resolve.h"
 #include "say.h"
 #include "service.h"
 #include "thread.h"
+#include "unseen.h"
 #include "writer.h"
 
 #define EXIT_WAIT_MS   200u
@@ -31,6 +33,7 @@ struct nspy_core nspy_core;
 static struct nspy_hot zeroes; /* before the first start nothing is valid */
 struct nspy_hot *nspy_hot = &zeroes;
 static uint32_t last_epoch;
+static _Atomic uint32_t starter; /* process that is or was in set_up */
 static bool fork_handler_set;
 
 /* A forked child starts from nothing, and only when it calls NCCL itself. */
@@ -39,6 +42,7 @@ static void forget_parent(void)
 	/* The mappings were not inherited (MADV_DONTFORK), only our pointers to them. */
 	nspy_core.head = NULL;
 	nspy_core.writer_running = false;
+	nspy_route_forked();
 	atomic_store(&nspy_core.stop_request, 0);
 	atomic_store(&nspy_core.stop_done, 0);
 	atomic_store(&nspy_core.watching, 0);
@@ -129,10 +133,14 @@ static bool wait_for_start(void)
 
 bool nspy_start(void)
 {
-	uint32_t expected = NSPY_PHASE_IDLE;
+	uint32_t expected = NSPY_PHASE_IDLE, pid = (uint32_t)syscall(SYS_getpid);
 	int saved = errno;
 	bool ok;
 
+	/* Forked while another thread was setting things up: there is no such thread here. */
+	if (atomic_load(&nspy_core.phase) == NSPY_PHASE_STARTING && atomic_load(&starter) != pid &&
+	    atomic_load(&starter) != 0)
+		forget_parent();
 	/* After a raw clone nobody has told us: the wiped epoch does. */
 	if (atomic_load(&nspy_core.phase) == NSPY_PHASE_RECORDING) {
 		if (nspy_hot->epoch != 0)
@@ -145,6 +153,7 @@ bool nspy_start(void)
 		errno = saved;
 		return ok;
 	}
+	atomic_store(&starter, pid);
 	ok = set_up();
 	atomic_store_explicit(&nspy_core.phase, ok ? NSPY_PHASE_RECORDING : NSPY_PHASE_OFF,
 			      memory_order_release);
@@ -173,13 +182,17 @@ void nspy_stop(int status)
 
 static __attribute__((constructor)) void loaded(void)
 {
-	/* The only things done in every process: one variable, two clock reads. */
+	/* The only things done in every process: one variable, two clock reads, the pid,
+	 * and where dlsym is. */
 	if (nspy_env_killed())
 		atomic_store(&nspy_core.phase, NSPY_PHASE_OFF);
+	nspy_elf_boot();
 	nspy_clock_load();
+	nspy_unseen_load();
 }
 
 static __attribute__((destructor)) void unloaded(void)
 {
+	nspy_unseen_check();
 	nspy_stop(NSPY_STATUS_AS_NOTED);
 }

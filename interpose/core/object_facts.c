@@ -134,7 +134,7 @@ static void libfabric_version(struct found *f)
 			       version & 0xffff);
 	if (handle)
 		nspy_sys_dlclose(handle);
-	(void)nspy_sys_dlerror();
+	nspy_dlerror_clear();
 }
 
 static void put(const char *key, const char *what, const char *value)

@@ -27,7 +27,7 @@ struct nspy_rec *nspy_enter_cold(unsigned int fn);
 bool nspy_enter_nested(struct nspy_tls *t, unsigned int fn, uint8_t *flags);
 void nspy_note_failure(const struct nspy_rec *rec);
 
-static inline struct nspy_rec *nspy_open_entry(struct nspy_tls *t, unsigned int fn)
+static inline NSPY_INLINE struct nspy_rec *nspy_open_entry(struct nspy_tls *t, unsigned int fn)
 {
 	struct nspy_rec *rec = &t->slot->open[t->depth & (NSPY_OPEN_DEPTH_MAX - 1)];
 	uint8_t flags = t->group_depth ? NSPY_CALL_GROUPED : 0;
@@ -48,7 +48,7 @@ static inline struct nspy_rec *nspy_open_entry(struct nspy_tls *t, unsigned int 
 	return rec;
 }
 
-static inline struct nspy_rec *nspy_enter(unsigned int fn)
+static inline NSPY_INLINE struct nspy_rec *nspy_enter(unsigned int fn)
 {
 	struct nspy_tls *t = &nspy_tls;
 

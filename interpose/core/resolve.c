@@ -3,112 +3,217 @@
 
 #include "resolve.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 
+#include "api_ids.h"
+#include "callers.h"
+#include "comm.h"
+#include "copies.h"
 #include "say.h"
+#include "symbols.h"
+#include "versions.h"
 
-#define OBJECTS_MAX 1024u
-#define NAMES_BYTES (256u << 10)
+#define NOBODY ((nspy_any_fn *)1) /* no interposer wraps it */
 
-/* Paths of the loaded objects, in load order. Collected first and used afterwards: calling dlopen
- * from within dl_iterate_phdr would take the loader's locks in the wrong order. */
-struct object_list {
-	uint32_t count;
-	uint32_t bytes;
-	uint32_t at[OBJECTS_MAX];
-	char names[NAMES_BYTES];
-};
+/* By function: what stands between us and the library; NULL = not looked for yet. */
+static _Atomic(nspy_any_fn *) interposers[NSPY_FN_COUNT];
 
-static bool is_ours(const void *address)
+int nspy_fn_find(const char *name)
 {
-	static const char anchor = 0;
-	Dl_info mine, other;
+	unsigned int low = 0, high = nspy_fn_count;
+	bool alias = name[0] == 'p'; /* no library's own prefix begins like that */
 
-	return nspy_sys_dladdr(&anchor, &mine) && nspy_sys_dladdr(address, &other) &&
-	       mine.dli_fbase == other.dli_fbase;
-}
+	while (low < high) {
+		unsigned int middle = (low + high) / 2;
+		const struct nspy_fn_info *fn = &nspy_fn_table[nspy_fn_by_name[middle]];
+		int order = strcmp(name + alias, fn->name);
 
-static int collect(struct dl_phdr_info *info, size_t size, void *data)
-{
-	struct object_list *list = data;
-	size_t bytes = info->dlpi_name ? strlen(info->dlpi_name) + 1 : 0;
-
-	(void)size;
-	/* No path: the program itself or the vDSO. */
-	if (bytes <= 1 || list->count == OBJECTS_MAX || list->bytes + bytes > NAMES_BYTES)
-		return 0;
-	memcpy(list->names + list->bytes, info->dlpi_name, bytes);
-	list->at[list->count++] = list->bytes;
-	list->bytes += (uint32_t)bytes;
-	return 0;
-}
-
-static nspy_any_fn *from_handle(void *handle, const char *name)
-{
-	void *found = name ? nspy_sys_dlsym(handle, name) : NULL;
-
-	return found && !is_ours(found) ? (nspy_any_fn *)found : NULL;
-}
-
-static nspy_any_fn *from_objects(const struct object_list *list, const struct nspy_fn_info *fn)
-{
-	nspy_any_fn *found = NULL;
-
-	for (uint32_t i = 0; i < list->count && !found; i++) {
-		/* NODELETE: what we found must not be unmapped under our pointer. */
-		void *handle = nspy_sys_dlopen(list->names + list->at[i], RTLD_LAZY | RTLD_NOLOAD);
-
-		if (!handle)
-			continue;
-		found = from_handle(handle, fn->alias);
-		if (!found)
-			found = from_handle(handle, fn->name);
-		if (found)
-			(void)nspy_sys_dlopen(list->names + list->at[i],
-					      RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-		nspy_sys_dlclose(handle);
+		if (order == 0)
+			return !alias || (fn->alias && strcmp(name, fn->alias) == 0)
+				       ? nspy_fn_by_name[middle]
+				       : -1;
+		if (order < 0)
+			high = middle;
+		else
+			low = middle + 1;
 	}
-	return found;
+	return -1;
 }
 
-static nspy_any_fn *scan(const struct nspy_fn_info *fn)
+nspy_any_fn *nspy_next_interposer(unsigned int fn)
 {
-	struct object_list *list = mmap(NULL, sizeof(*list), PROT_READ | PROT_WRITE,
-					MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	nspy_any_fn *found;
+	nspy_any_fn *next = atomic_load_explicit(&interposers[fn], memory_order_relaxed);
+	void *found;
 
-	if (list == MAP_FAILED)
+	if (!next) {
+		found = nspy_sys_dlsym(RTLD_NEXT, nspy_fn_table[fn].name);
+		next = NOBODY;
+		if (found && !nspy_elf_is_ours(found) &&
+		    nspy_copy_of_address(nspy_fn_table[fn].library, found) == NSPY_NO_COPY)
+			next = (nspy_any_fn *)found;
+		nspy_dlerror_clear(); /* our failed look-up is not the application's */
+		/* Preloaded ones are there from the start: this answer stays right. */
+		atomic_store_explicit(&interposers[fn], next, memory_order_relaxed);
+	}
+	return next == NOBODY ? NULL : next;
+}
+
+/* The copy that the object behind an address was linked to, as the loader searches. */
+static unsigned int copy_linked_to(unsigned int library, struct link_map *map)
+{
+	unsigned int copy = map ? nspy_copy_of_map(library, map) : NSPY_NO_COPY;
+	void *handle;
+
+	if (copy == NSPY_NO_COPY)
+		copy = nspy_copy_of_handle(library, RTLD_NEXT);
+	if (copy == NSPY_NO_COPY && map && map->l_name[0]) {
+		handle = nspy_sys_dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
+		if (handle) {
+			copy = nspy_copy_of_handle(library, handle);
+			nspy_sys_dlclose(handle);
+		}
+	}
+	/* Loaded in some other way, or code that no object holds. */
+	if (copy == NSPY_NO_COPY && nspy_copies(library) == 0)
+		nspy_copies_scan();
+	if (copy == NSPY_NO_COPY && nspy_copies(library) > 0)
+		copy = 0;
+	return copy;
+}
+
+/* The object around an address; NULL if there is none, as for code made at run time. */
+static struct link_map *locate(const void *address, struct nspy_caller *ret)
+{
+	struct link_map *map = NULL;
+	Dl_info info;
+
+	*ret = (struct nspy_caller){.copy = NSPY_NO_COPY};
+	if (!nspy_sys_dladdr1 ||
+	    !nspy_sys_dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) || !info.dli_fbase)
 		return NULL;
-	dl_iterate_phdr(collect, list);
-	found = from_objects(list, fn);
-	munmap(list, sizeof(*list));
-	return found;
+	nspy_elf_extent(info.dli_fbase, &ret->begin, &ret->bytes);
+	return map;
 }
 
-nspy_any_fn *nspy_resolve(unsigned int id)
+static void find_caller(unsigned int library, const void *address, struct nspy_caller *ret)
 {
-	const struct nspy_fn_info *fn = &nspy_fn_table[id];
-	nspy_any_fn *real;
+	struct link_map *map;
+
+	if (nspy_copies(library) > 1)
+		nspy_callers_refresh();
+	if (nspy_callers_find(library, address, ret))
+		return;
+	map = locate(address, ret);
+	ret->copy = copy_linked_to(library, map);
+	if (ret->copy != NSPY_NO_COPY && ret->bytes)
+		nspy_callers_add(library, ret);
+	nspy_dlerror_clear();
+}
+
+unsigned int nspy_route_copy(unsigned int library, const void *address)
+{
+	struct nspy_caller caller;
+
+	find_caller(library, address, &caller);
+	return caller.copy;
+}
+
+/* Takes the short way for calls from this object from now on, unless there is a second copy. */
+static void make_direct(unsigned int library, const struct nspy_caller *caller)
+{
+	struct nspy_hot *hot = __atomic_load_n(&nspy_hot, __ATOMIC_ACQUIRE);
+	struct nspy_direct *direct = &hot->direct[library];
+
+	if (!caller->bytes || __atomic_load_n(&direct->bytes, __ATOMIC_RELAXED))
+		return;
+	__atomic_store_n(&direct->begin, caller->begin, __ATOMIC_RELAXED);
+	__atomic_store_n(&direct->bytes, caller->bytes, __ATOMIC_SEQ_CST);
+	/* Pairs with nspy_route_split: whichever comes last undoes it. */
+	if (nspy_copies(library) > 1)
+		nspy_route_split(library);
+}
+
+void nspy_route_split(unsigned int library)
+{
+	struct nspy_hot *hot = __atomic_load_n(&nspy_hot, __ATOMIC_ACQUIRE);
+
+	__atomic_store_n(&hot->direct[library].bytes, 0, __ATOMIC_SEQ_CST);
+}
+
+/* A communicator belongs to the copy that made it, whoever uses it. */
+static unsigned int copy_of_comm(const void *comm, unsigned int otherwise)
+{
+	unsigned int copy = comm ? nspy_comm_copy(comm) : NSPY_NO_COPY;
 	int saved = errno;
 
-	real = from_handle(RTLD_NEXT, fn->name);
-	if (!real)
-		real = scan(fn);
-	if (real)
-		__atomic_store_n(&nspy_real_slots[id], real, __ATOMIC_RELEASE);
-	(void)nspy_sys_dlerror(); /* our failed look-ups are not the application's */
+	if (copy == NSPY_NO_COPY || copy == otherwise)
+		return otherwise;
+	if (otherwise != NSPY_NO_COPY)
+		nspy_versions_mixed(copy, otherwise);
+	errno = saved;
+	return copy;
+}
+
+nspy_any_fn *nspy_route(unsigned int fn, const void *comm, const void *address)
+{
+	const unsigned int library = nspy_fn_table[fn].library;
+	int saved = errno;
+	nspy_any_fn *real = nspy_next_interposer(fn);
+	struct nspy_caller caller;
+
+	if (real && nspy_copies(library) == 0)
+		(void)locate(address, &caller);
+	else
+		find_caller(library, address, &caller);
+	if (nspy_copies(library) > 1) {
+		caller.copy = copy_of_comm(comm, caller.copy);
+		if (library == NSPY_LIB_NCCL)
+			nspy_tls.copy = (uint8_t)caller.copy;
+	}
+	if (!real && caller.copy != NSPY_NO_COPY)
+		real = nspy_copy_find(caller.copy, fn);
+	if (real && nspy_copies(library) <= 1) {
+		__atomic_store_n(&nspy_real_slots[fn], real, __ATOMIC_RELEASE);
+		make_direct(library, &caller);
+	}
 	errno = saved;
 	return real;
 }
 
-void nspy_say_missing(unsigned int id)
+nspy_any_fn *nspy_real_anew(unsigned int fn, unsigned int library, const void *comm,
+			    const void *caller)
+{
+	(void)library;
+	nspy_callers_refresh();
+	return nspy_route(fn, comm, caller);
+}
+
+nspy_any_fn *nspy_real_of(unsigned int copy, unsigned int fn, const void *comm)
+{
+	if (nspy_copies(nspy_fn_table[fn].library) > 1) {
+		copy = copy_of_comm(comm, copy);
+		if (nspy_fn_table[fn].library == NSPY_LIB_NCCL)
+			nspy_tls.copy = (uint8_t)copy;
+	}
+	return nspy_copy_find(copy, fn);
+}
+
+nspy_any_fn *nspy_real_in(unsigned int copy, unsigned int fn)
+{
+	return copy < nspy_copies(nspy_fn_table[fn].library) ? nspy_copy_find(copy, fn)
+							     : nspy_next_interposer(fn);
+}
+
+void nspy_route_forked(void)
+{
+	nspy_callers_forked();
+}
+
+void nspy_say_missing(unsigned int fn)
 {
 	static _Atomic uint32_t said;
 	int saved = errno;
@@ -117,6 +222,6 @@ void nspy_say_missing(unsigned int id)
 		nspy_say(NSPY_SAY_WARN,
 			 "%s was called, but no loaded library defines it; the call fails as in a "
 			 "library without it",
-			 nspy_fn_table[id].name);
+			 nspy_fn_table[fn].name);
 	errno = saved;
 }

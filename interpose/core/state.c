@@ -235,7 +235,7 @@ bool nspy_state_write_end(void)
 /* Rank 0 speaks for the job; a process that does not know its rank speaks for itself. */
 static bool may_speak(void)
 {
-	return nspy_core.id.rank <= 0;
+	return nspy_core.id.rank <= 0 && !nspy_core.unseen;
 }
 
 /* <NCCLSPY_DIR>/<job>: what the report command takes. */

@@ -27,6 +27,7 @@ struct nspy_tls {
 	uint32_t comm_version;
 	uint32_t pending_comms; /* communicators whose creation this group completes */
 	bool busy;              /* inside the recorder's cold code: our own calls pass through */
+	uint8_t copy;           /* of NCCL, that the current call ends in (copies.h) */
 } __attribute__((aligned(64)));
 
 extern __thread struct nspy_tls nspy_tls __attribute__((tls_model("initial-exec")));

@@ -3,7 +3,6 @@
 
 #include "versions.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <stdbool.h>
@@ -11,32 +10,24 @@
 #include <string.h>
 
 #include "api_ids.h"
+#include "copies.h"
+#include "core.h"
+#include "facts.h"
 #include "resolve.h"
 #include "say.h"
+#include "symbols.h"
+#include "thread.h"
 #include "trace_encode.h"
 
 #define BUILD_ID_BYTES_MAX ((NSPY_BUILD_ID_BYTES - 1) / 2)
 #define UNKNOWN_BYTES_MAX  512u
+#define PATH_SHOWN         150 /* of a path in a line for people; its end tells most */
 
 struct object {
-	const void *inside; /* an address in the object looked for */
-	char path[1024];
+	struct link_map *map;
+	const char *path;
 	char build_id[NSPY_BUILD_ID_BYTES];
-	bool found;
 };
-
-static bool covers(const struct dl_phdr_info *info, const void *address)
-{
-	for (int i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
-		uintptr_t begin = info->dlpi_addr + ph->p_vaddr;
-
-		if (ph->p_type == PT_LOAD && (uintptr_t)address >= begin &&
-		    (uintptr_t)address < begin + ph->p_memsz)
-			return true;
-	}
-	return false;
-}
 
 static void read_build_id(const uint8_t *note, size_t bytes, char *ret)
 {
@@ -61,66 +52,79 @@ static void read_build_id(const uint8_t *note, size_t bytes, char *ret)
 	}
 }
 
-void nspy_versions_build_id(const struct dl_phdr_info *info, char ret[NSPY_BUILD_ID_BYTES])
+static void build_id_of(const ElfW(Phdr) * ph, int n, uintptr_t base,
+			char ret[NSPY_BUILD_ID_BYTES])
 {
 	ret[0] = '\0';
-	for (int i = 0; i < info->dlpi_phnum && !ret[0]; i++) {
-		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
-
-		if (ph->p_type == PT_NOTE)
-			read_build_id((const uint8_t *)(info->dlpi_addr + ph->p_vaddr), ph->p_memsz,
-				      ret);
-	}
+	for (int i = 0; i < n && !ret[0]; i++)
+		if (ph[i].p_type == PT_NOTE)
+			read_build_id((const uint8_t *)(base + ph[i].p_vaddr), ph[i].p_memsz, ret);
 }
 
-static int look_at(struct dl_phdr_info *info, size_t size, void *data)
+void nspy_versions_build_id(const struct dl_phdr_info *info, char ret[NSPY_BUILD_ID_BYTES])
 {
-	struct object *object = data;
-
-	(void)size;
-	if (!covers(info, object->inside))
-		return 0;
-	object->found = true;
-	(void)snprintf(object->path, sizeof(object->path), "%s",
-		       info->dlpi_name ? info->dlpi_name : "");
-	nspy_versions_build_id(info, object->build_id);
-	return 1;
+	build_id_of(info->dlpi_phdr, info->dlpi_phnum, info->dlpi_addr, ret);
 }
 
+/* What object an address lies in; false if in none. It must stay loaded meanwhile. */
+static bool find_object(const void *inside, struct object *ret)
+{
+	const ElfW(Ehdr) * head;
+	const ElfW(Phdr) * ph;
+	Dl_info info;
+
+	memset(ret, 0, sizeof(*ret));
+	if (!inside || !nspy_sys_dladdr1(inside, &info, (void **)&ret->map, RTLD_DL_LINKMAP) ||
+	    !info.dli_fbase || !ret->map)
+		return false;
+	ret->path = info.dli_fname ? info.dli_fname : "";
+	head = info.dli_fbase;
+	ph = (const void *)((const char *)head + head->e_phoff);
+	build_id_of(ph, head->e_phnum, ret->map->l_addr, ret->build_id);
+	return true;
+}
+
+/* Where facts go: into a payload while recording starts, later one by one. */
 struct facts {
-	uint8_t *payload;
+	uint8_t *payload; /* NULL = nspy_facts_add */
 	size_t capacity;
 	size_t *used;
 };
 
 static void fact(struct facts *f, const char *key, const char *value)
 {
-	if (value[0])
+	if (!value[0])
+		return;
+	if (f->payload)
 		(void)nspy_ident_put(f->payload, f->capacity, f->used, key, value);
+	else
+		nspy_facts_add(key, value);
 }
 
-/* Path and build id of whatever object defines an address. */
-static void fact_object(struct facts *f, const char *library, const void *inside)
+/* Path and build id. */
+static void fact_object(struct facts *f, const char *prefix, const struct object *object)
 {
-	struct object object = {.inside = inside};
 	char key[64];
 
-	dl_iterate_phdr(look_at, &object);
-	if (!object.found)
-		return;
-	(void)snprintf(key, sizeof(key), "%s.path", library);
-	fact(f, key, object.path);
-	(void)snprintf(key, sizeof(key), "%s.build_id", library);
-	fact(f, key, object.build_id);
+	(void)snprintf(key, sizeof(key), "%s.path", prefix);
+	fact(f, key, object->path);
+	(void)snprintf(key, sizeof(key), "%s.build_id", prefix);
+	fact(f, key, object->build_id);
 }
 
-static void fact_version(struct facts *f, const char *key, nspy_any_fn *ask)
+static int ask_version(nspy_any_fn *ask)
 {
 	typedef int ask_fn(int *version);
-	char text[16];
 	int version = 0;
 
-	if (!ask || ((ask_fn *)ask)(&version) != 0)
+	return ask && ((ask_fn *)ask)(&version) == 0 ? version : 0;
+}
+
+static void fact_version(struct facts *f, const char *key, int version)
+{
+	char text[16];
+
+	if (!version)
 		return;
 	(void)snprintf(text, sizeof(text), "%d", version);
 	fact(f, key, text);
@@ -174,16 +178,13 @@ static size_t list_unknown(const ElfW(Sym) * symbols, uint32_t count, const char
 }
 
 /* A newer NCCL may have calls that pass us by: the loss of coverage is said, not hidden. */
-static void fact_unknown_functions(struct facts *f, const char *path)
+static void fact_unknown_functions(struct facts *f, const struct link_map *map)
 {
-	struct link_map *map = nspy_sys_dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
 	const ElfW(Sym) *symbols = NULL;
 	const char *strings = NULL;
 	const uint32_t *hash = NULL;
 	char names[UNKNOWN_BYTES_MAX] = "";
 
-	if (!map)
-		return;
 	for (const ElfW(Dyn) *d = map->l_ld; d->d_tag != DT_NULL; d++) {
 		if (d->d_tag == DT_SYMTAB)
 			symbols = (const ElfW(Sym) *)d->d_un.d_ptr;
@@ -199,43 +200,78 @@ static void fact_unknown_functions(struct facts *f, const char *path)
 			 "this NCCL has functions ncclspy does not know and cannot see: %.300s",
 			 names);
 	}
-	nspy_sys_dlclose(map);
 }
 
+/* The copy that the call which starts the recording ends in. */
 static void fact_nccl(struct facts *f)
 {
-	nspy_any_fn *version = nspy_real(NSPY_FN_NCCL_GET_VERSION);
-	struct object object = {.inside = (const void *)version};
+	nspy_any_fn *get_version = nspy_real_in(nspy_tls.copy, NSPY_FN_NCCL_GET_VERSION);
+	struct object object;
 
-	if (!version)
+	if (!find_object((const void *)get_version, &object))
 		return;
-	fact_version(f, "nccl.version", version);
-	fact_object(f, "nccl", (const void *)version);
-	dl_iterate_phdr(look_at, &object);
-	if (object.found && object.path[0])
-		fact_unknown_functions(f, object.path);
+	fact_version(f, "nccl.version", ask_version(get_version));
+	fact_object(f, "nccl", &object);
+	fact_unknown_functions(f, object.map);
+}
+
+static const char *end_of(const char *path)
+{
+	size_t bytes = strlen(path);
+
+	return bytes > PATH_SHOWN ? path + bytes - PATH_SHOWN : path;
+}
+
+/* All copies, if there are several. */
+static void fact_copies(struct facts *f)
+{
+	unsigned int count = nspy_copies(NSPY_LIB_NCCL);
+	struct object objects[NSPY_COPIES_MAX];
+	int versions[NSPY_COPIES_MAX];
+	char key[32], text[16];
+
+	if (count < 2)
+		return;
+	for (unsigned int i = 0; i < count; i++) {
+		nspy_any_fn *get_version = nspy_copy_find(i, NSPY_FN_NCCL_GET_VERSION);
+
+		if (!find_object((const void *)get_version, &objects[i]))
+			return;
+		versions[i] = ask_version(get_version);
+		(void)snprintf(key, sizeof(key), "nccl.copy.%u.version", i + 1);
+		fact_version(f, key, versions[i]);
+		(void)snprintf(key, sizeof(key), "nccl.copy.%u", i + 1);
+		fact_object(f, key, &objects[i]);
+	}
+	(void)snprintf(text, sizeof(text), "%u%s", count,
+		       nspy_copies_too_many(NSPY_LIB_NCCL) ? "+" : "");
+	fact(f, "nccl.copies", text);
+	/* Every rank has the facts; one speaks for them. */
+	if (nspy_core.id.rank <= 0)
+		nspy_say(NSPY_SAY_WARN,
+			 "this process has %s copies of NCCL: %s (%d) and %s (%d); a communicator "
+			 "of one must not be used through the other",
+			 text, end_of(objects[count - 2].path), versions[count - 2],
+			 end_of(objects[count - 1].path), versions[count - 1]);
 }
 
 static void fact_cuda(struct facts *f)
 {
-	nspy_any_fn *malloc_fn = nspy_real(NSPY_FN_CUDA_MALLOC);
-	Dl_info where;
+	nspy_any_fn *malloc_fn = nspy_real_in(0, NSPY_FN_CUDA_MALLOC);
+	struct object object;
 	void *handle;
 
-	if (malloc_fn && nspy_sys_dladdr((const void *)malloc_fn, &where) && where.dli_fname) {
-		fact_object(f, "cudart", (const void *)malloc_fn);
-		handle = nspy_sys_dlopen(where.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-		if (handle) {
-			fact_version(
-				f, "cudart.version",
-				(nspy_any_fn *)nspy_sys_dlsym(handle, "cudaRuntimeGetVersion"));
-			nspy_sys_dlclose(handle);
-		}
+	if (find_object((const void *)malloc_fn, &object)) {
+		fact_object(f, "cudart", &object);
+		fact_version(f, "cudart.version",
+			     ask_version((nspy_any_fn *)nspy_elf_find(object.map,
+								      "cudaRuntimeGetVersion")));
 	}
 	handle = nspy_sys_dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
 	if (handle) {
-		fact_version(f, "cuda.driver",
-			     (nspy_any_fn *)nspy_sys_dlsym(handle, "cuDriverGetVersion"));
+		fact_version(
+			f, "cuda.driver",
+			ask_version((nspy_any_fn *)nspy_sys_dlsym(handle, "cuDriverGetVersion")));
 		nspy_sys_dlclose(handle);
 	}
 }
@@ -244,28 +280,79 @@ void nspy_versions_facts(uint8_t *payload, size_t capacity, size_t *used)
 {
 	struct facts f = {payload, capacity, used};
 
+	nspy_copies_scan();
 	fact_nccl(&f);
+	fact_copies(&f);
 	fact_cuda(&f);
-	(void)nspy_sys_dlerror();
+	nspy_dlerror_clear();
 }
 
+void nspy_versions_copy_found(void)
+{
+	struct facts f = {NULL, 0, NULL};
+	struct nspy_tls *t = &nspy_tls;
+	bool busy = t->busy;
+
+	if (!nspy_is_recording())
+		return; /* nspy_versions_facts will see it */
+	t->busy = true;
+	fact_copies(&f);
+	t->busy = busy;
+}
+
+void nspy_versions_mixed(unsigned int made_by, unsigned int used_through)
+{
+	static _Atomic uint32_t said;
+	char text[32];
+
+	if (!nspy_is_recording() || atomic_exchange_explicit(&said, 1, memory_order_relaxed) != 0)
+		return;
+	(void)snprintf(text, sizeof(text), "%u through %u", made_by + 1, used_through + 1);
+	nspy_facts_add("nccl.mixed", text);
+	nspy_say(NSPY_SAY_WARN,
+		 "a communicator of %s was used through %s; the call was passed to the former",
+		 end_of(nspy_copy_map(NSPY_LIB_NCCL, made_by)->l_name),
+		 end_of(nspy_copy_map(NSPY_LIB_NCCL, used_through)->l_name));
+}
+
+struct place {
+	uintptr_t inside;
+	char *ret;
+	size_t bytes;
+	bool found;
+};
+
+static int look_around(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct place *place = data;
+	const char *path = info->dlpi_name ? info->dlpi_name : "";
+	const char *slash = strrchr(path, '/');
+
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum && !place->found; i++) {
+		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+		uintptr_t begin = info->dlpi_addr + ph->p_vaddr;
+
+		place->found = ph->p_type == PT_LOAD && place->inside >= begin &&
+			       place->inside < begin + ph->p_memsz;
+	}
+	if (place->found)
+		(void)snprintf(place->ret, place->bytes, "%s",
+			       slash	 ? slash + 1
+			       : path[0] ? path
+					 : "the program");
+	return place->found;
+}
+
+/* Unlike dladdr this holds the object: a plugin that failed may be unloaded at any time. */
 bool nspy_versions_is_nccl(const void *address, char *ret, size_t bytes)
 {
-	struct object nccl = {.inside = (const void *)nspy_real(NSPY_FN_NCCL_GET_VERSION)};
-	struct object object = {.inside = address};
-	const char *slash;
+	struct place place = {.inside = (uintptr_t)address, .ret = ret, .bytes = bytes};
 
-	dl_iterate_phdr(look_at, &object);
-	slash = strrchr(object.path, '/');
-	(void)snprintf(ret, bytes, "%s",
-		       !object.found    ? "?"
-		       : slash          ? slash + 1
-		       : object.path[0] ? object.path
-					: "the program");
-	if (!object.found)
+	(void)snprintf(ret, bytes, "?");
+	dl_iterate_phdr(look_around, &place);
+	if (!place.found)
 		return false;
-	if (strncmp(ret, "libnccl", 7) == 0 || strncmp(ret, "libfabric", 9) == 0)
-		return true;
-	dl_iterate_phdr(look_at, &nccl);
-	return nccl.found && strcmp(nccl.path, object.path) == 0;
+	return strncmp(ret, "libnccl", 7) == 0 || strncmp(ret, "libfabric", 9) == 0 ||
+	       nspy_copy_of_address(NSPY_LIB_NCCL, address) != NSPY_NO_COPY;
 }

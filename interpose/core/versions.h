@@ -12,8 +12,9 @@
 struct dl_phdr_info;
 
 /*
- * Appends facts (nccl.version, nccl.path, nccl.build_id, nccl.unknown, cudart.*, cuda.driver) to an
- * IDENT payload. Asks only functions that are already loaded and purely local.
+ * Appends facts (nccl.version, nccl.path, nccl.build_id, nccl.unknown, nccl.copies, nccl.copy.*,
+ * cudart.*, cuda.driver) to an IDENT payload. Asks only functions that are already loaded and
+ * purely local.
  */
 void nspy_versions_facts(uint8_t *payload, size_t capacity, size_t *used);
 
@@ -28,5 +29,10 @@ void nspy_versions_build_id(const struct dl_phdr_info *info, char ret[NSPY_BUILD
  * object in any case ("?" if there is none). Takes the loader's lock. context: writer thread.
  */
 bool nspy_versions_is_nccl(const void *address, char *ret, size_t bytes);
+/* A copy of NCCL was met: while recording, further ones become facts and are reported. */
+void nspy_versions_copy_found(void);
+
+/* A communicator of one copy is used through another: reported once. errno may change. */
+void nspy_versions_mixed(unsigned int made_by, unsigned int used_through);
 
 #endif

@@ -18,21 +18,12 @@ struct objects {
 	char path[OBJECTS_MAX][PATH_BYTES];
 };
 
-static bool is_ours(const void *address)
-{
-	static const char anchor = 0;
-	Dl_info mine, other;
-
-	return nspy_sys_dladdr(&anchor, &mine) && nspy_sys_dladdr(address, &other) &&
-	       mine.dli_fbase == other.dli_fbase;
-}
-
 static void *look_up(void *handle, const struct nspy_net_symbol *symbol, bool any_version)
 {
 	void *found = any_version ? nspy_sys_dlsym(handle, symbol->name)
 				  : nspy_sys_dlvsym(handle, symbol->name, symbol->version);
 
-	return found && !is_ours(found) ? found : NULL;
+	return found && !nspy_elf_is_ours(found) ? found : NULL;
 }
 
 static int collect(struct dl_phdr_info *info, size_t size, void *data)
@@ -74,7 +65,7 @@ nspy_net_fn *nspy_net_find(struct nspy_net_symbol *symbol)
 	int saved = errno;
 	void *found = NULL;
 
-	if (!nspy_sys_dlvsym || !nspy_sys_dladdr || !nspy_sys_dlopen)
+	if (!nspy_sys_dlopen)
 		return NULL;
 	for (int any = 0; any <= symbol->newest; any++) {
 		found = look_up(RTLD_NEXT, symbol, any);
@@ -86,7 +77,7 @@ nspy_net_fn *nspy_net_find(struct nspy_net_symbol *symbol)
 	}
 	if (found)
 		__atomic_store_n(&symbol->real, (nspy_net_fn *)found, __ATOMIC_RELEASE);
-	(void)nspy_sys_dlerror(); /* our failed look-ups are not the application's */
+	nspy_dlerror_clear(); /* our failed look-ups are not the application's */
 	errno = saved;
 	return (nspy_net_fn *)found;
 }
@@ -115,4 +106,21 @@ void *nspy_net_entry(const char *name, const char *version, void *found)
 
 	return entry ? entry
 		     : entry_in(nspy_verbs_symbols, nspy_verbs_symbol_count, name, version, found);
+}
+
+static bool has_in(struct nspy_net_symbol *symbols, size_t count, const char *name,
+		   const char *version)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(symbols[i].name, name) == 0 &&
+		    (!version || strcmp(symbols[i].version, version) == 0) &&
+		    nspy_net_real(&symbols[i]))
+			return true;
+	return false;
+}
+
+bool nspy_net_has(const char *name, const char *version)
+{
+	return has_in(nspy_fabric_symbols, nspy_fabric_symbol_count, name, version) ||
+	       has_in(nspy_verbs_symbols, nspy_verbs_symbol_count, name, version);
 }

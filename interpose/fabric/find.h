@@ -9,6 +9,7 @@
 #ifndef NSPY_FIND_H
 #define NSPY_FIND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef void nspy_net_fn(void);
@@ -46,5 +47,8 @@ extern const size_t nspy_fabric_symbol_count, nspy_verbs_symbol_count;
  * ours. found is what the look-up gave; it becomes the real function if none was known.
  */
 void *nspy_net_entry(const char *name, const char *version, void *found);
+
+/* Whether a loaded object defines one of ours: in that version, or (NULL) in any. */
+bool nspy_net_has(const char *name, const char *version);
 
 #endif

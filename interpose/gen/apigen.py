@@ -15,6 +15,9 @@ from string import Template
 import apitable
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
+COMMUNICATOR = "ncclComm_t"  # an argument of this type says which copy of the library is meant
+# What a library begins with: a communicator, or a question before there is one.
+FIRST_CLASSES = ("comm_init", "other", "query")
 WIDTH = 100
 TAB = 8
 
@@ -43,13 +46,15 @@ def wrap(indent, head, items, tail):
     return "\n".join(lines + [line])
 
 
-def declare(function, head="", tail=""):
-    """The prototype of a function, wrapped."""
-    items = [ctype.declare(name) for ctype, name in function.arguments] or ["void"]
-    text = wrap(0, head + function.result.declare(function.name), items, tail)
+def declare(function, head="", tail="", name=None, more=()):
+    """The prototype of a function, wrapped; under another name or with more arguments."""
+    name = name or function.name
+    items = [ctype.declare(item) for ctype, item in function.arguments] + list(more)
+    items = items or ["void"]
+    text = wrap(0, head + function.result.declare(name), items, tail)
     if max(len(line.expandtabs(TAB)) for line in text.split("\n")) > WIDTH or \
             text.count("\n") >= len(items) - 1 > 1:
-        text = head + function.result.text + "\n" + wrap(0, function.name, items, tail)
+        text = head + function.result.text + "\n" + wrap(0, name, items, tail)
     return text
 
 
@@ -96,13 +101,36 @@ def table_row(function):
 
 def make_table(tables):
     """The run-time tables behind interpose/core/resolve.h."""
+    known_by, rows = [], []
+    for library in tables.libraries:
+        first = next(one for one in tables.functions if one.library == library)
+        names = ", ".join(f'"{name}"' for name in library.known_by)
+        known_by.append(f"extern nspy_any_fn *const nspy_entries_{library.name}[];\n"
+                        f"static const char *const known_by_{library.name}[] = {{\n"
+                        f"\t{names}, NULL,\n}};")
+        rows.append(f"\t[{library.id}] = {{\"{library.name}\", known_by_{library.name},\n"
+                    f"\t\tnspy_entries_{library.name}, {first.id}}},")
+    by_name = sorted(tables.functions, key=lambda one: one.name.encode())
     return fill("api_table.c", rows="\n".join(table_row(one) for one in tables.functions),
+                sorted="\n".join(f"\t{one.id}," for one in by_name),
+                libraries="\n".join(known_by), library_rows="\n".join(rows),
                 ignored="\n".join(f'\t"{one.name}",' for one in tables.ignored))
 
 
 # --- api_wrappers_*.c ---
 
-def make_wrapper(function):
+def entry_name(function, copy):
+    """The wrapper that a dlsym on the copy of that number returns."""
+    return f"nspy_{function.name}_{copy}"
+
+
+def finder(function, comm):
+    """How a linked caller's copy is found: the first calls of a user of NCCL look again."""
+    is_first = function.klass in FIRST_CLASSES and comm == "NULL" and function.library.alias
+    return "nspy_real_anew" if is_first else "nspy_real"
+
+
+def make_wrapper(function, copies):
     """One wrapper as C text."""
     names = [name for _, name in function.arguments]
     has_result = function.result.text == function.library.result
@@ -122,26 +150,41 @@ def make_wrapper(function):
     lines.append(f"\tnspy_leave(rec, {'ret' if has_result else '0'});")
     if not is_void:
         lines.append("\treturn ret;")
-    find = f"\t__typeof__(&{function.name}) real ="
-    cast = f"(__typeof__(real))nspy_real({function.id});"
-    fits = len((find + cast).expandtabs(TAB)) < WIDTH
-    find += (" " if fits else "\n\t\t") + cast
     variables = "" if is_void else "\t" + function.result.declare("ret") + ";\n"
-    return fill("wrapper", prototype=declare(function, "NSPY_EXPORT "), find=find,
-                id=function.id, variables=variables, missing=missing, early=early,
-                body="\n".join(lines))
+    comm = ([name for ctype, name in function.arguments
+             if (ctype.base, ctype.stars) == (COMMUNICATOR, 0)] + ["NULL"])[0]
+    linked = wrap(1, "nspy_any_fn *found = " + finder(function, comm),
+                  [function.id, function.library.id, comm, "NSPY_CALLER"], ";")
+    handed = wrap(1, "nspy_any_fn *found = nspy_real_of", ["copy", function.id, comm], ";")
+    give = "" if is_void else "return "
+    inner, of_name = "nspy_do_" + function.name, "nspy_of_" + function.name
+    return fill("wrapper", name=function.name, id=function.id, variables=variables,
+                missing=missing, early=early, body="\n".join(lines),
+                inner=declare(function, "static inline NSPY_INLINE ", name=inner,
+                              more=["nspy_any_fn *found"]),
+                prototype=declare(function, "NSPY_EXPORT "),
+                linked=linked, handed=handed, give=wrap(1, give + inner, names + ["found"], ";"),
+                of=declare(function, "static NSPY_NOINLINE ", name=of_name,
+                           more=["unsigned int copy"]),
+                entries="\n\n".join(
+                    declare(function, "static ", name=entry_name(function, copy)) + "\n{\n" +
+                    wrap(1, give + of_name, names + [str(copy)], ";") + "\n}"
+                    for copy in range(copies)))
 
 
 def make_wrappers(tables, library):
     """All wrappers of one library."""
     functions = [one for one in tables.functions if one.library == library]
+    copies = tables.headers.copies_max
     text = ""
     if any(one.result.stars for one in functions):
         text = f'static const char nspy_missing_text[] = "{library.missing_text}";\n\n'
     return fill("api_wrappers.c", library=library.name, upper=library.name.upper(),
                 missing=library.missing, missing_text=text,
                 prototypes="\n".join(declare(one, tail=";") for one in functions),
-                wrappers="\n".join(make_wrapper(one) for one in functions).rstrip())
+                entries="\n".join(f"\t(nspy_any_fn *){entry_name(one, copy)},"
+                                  for one in functions for copy in range(copies)),
+                wrappers="\n".join(make_wrapper(one, copies) for one in functions).rstrip())
 
 
 # --- api_schema.h ---

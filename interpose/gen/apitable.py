@@ -33,7 +33,7 @@ C_KEYWORDS = frozenset("""auto break case char const continue default do double 
     float for goto if inline int long register restrict return short signed sizeof static struct
     switch typedef union unsigned void volatile while""".split())
 # Names the wrapper uses itself.
-RESERVED = frozenset(("real", "rec", "ret"))
+RESERVED = frozenset(("real", "rec", "ret", "found", "copy"))
 ATTRIBUTE = re.compile(r'\s+(\w+)=("[^"]*"|\w+\([^()]*\)|[^\s"()]+)')
 NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -161,11 +161,13 @@ class Headers:
         self.classes = {name.lower(): int(value) for name, value in
                         re.findall(r"NSPY_CLASS_(\w+) = (\d+)", form)}
         resolve = Path(interpose, "core", "resolve.h").read_text(encoding="utf-8")
-        self.libraries = re.findall(r"\b(NSPY_LIB_(?!COUNT)\w+)", resolve)
+        enum = re.search(r"enum nspy_library \{(.*?)\};", resolve, re.S).group(1)
+        self.libraries = re.findall(r"\b(NSPY_LIB_(?!COUNT)\w+)", enum)
+        self.copies_max = int(re.search(r"NSPY_COPIES_MAX\s+(\d+)u", resolve).group(1))
         hooks = "".join(Path(interpose, "wrap", name).read_text(encoding="utf-8")
                         for name in ("hooks.h", "hooks_ops.h"))
         self.hooks = {}
-        declaration = r"^(?:static inline )?void nspy_((?:put|got)_\w+)\(([^;{]*)\)(?:;|\n\{)"
+        declaration = r"^(?:static inline (?:NSPY_INLINE )?)?void nspy_((?:put|got)_\w+)\(([^;{]*)\)(?:;|\n\{)"
         for match in re.finditer(declaration, hooks, re.M):
             skip = 1 if match.group(1).startswith("put") else 2
             parts = re.sub(r"\s+", " ", match.group(2)).split(",")
@@ -234,7 +236,8 @@ class Tables:
 
     def _library_line(self, text):
         name, _, rest = text.strip().partition(" ")
-        keys = ("id", "prefix", "alias", "header", "version", "result", "missing", "missing_text")
+        keys = ("id", "prefix", "alias", "header", "version", "result", "missing", "missing_text",
+                "known_by")
         fields = single_attributes(rest, keys)
         for key in keys:
             if key not in fields and key not in ("alias", "missing_text"):
@@ -256,7 +259,13 @@ class Tables:
                              alias=fields.get("alias"), header=fields["header"],
                              version=fields["version"], result=fields["result"],
                              missing=parse_number(fields["missing"], 1, 32767),
-                             missing_text=fields.get("missing_text", ""))
+                             missing_text=fields.get("missing_text", ""),
+                             known_by=fields["known_by"].split())
+        if not self.library.known_by:
+            raise LineError("'known_by' names no function")
+        for function in self.library.known_by:
+            if not NAME.fullmatch(function) or not function.startswith(fields["prefix"]):
+                raise LineError(f"known_by: '{function}' is no name of this library")
         if self.library.alias and not NAME.fullmatch(self.library.alias):
             raise LineError(f"'{self.library.alias}' is not a name")
         if re.search(r"[\\%]", self.library.missing_text):

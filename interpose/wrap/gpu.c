@@ -62,6 +62,6 @@ void nspy_gpu_note(void)
 		note_device(driver);
 		nspy_sys_dlclose(driver);
 	}
-	(void)nspy_sys_dlerror();
+	nspy_dlerror_clear();
 	errno = saved;
 }

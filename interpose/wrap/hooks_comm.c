@@ -111,8 +111,8 @@ void nspy_put_init_rank(struct nspy_rec *rec, const void *ids, int count, int nr
 		.rank = rank,
 	};
 
-	if (!ids || count <= 0)
-		return; /* the library will refuse it */
+	if (!ids || count <= 0 || count > nranks)
+		return; /* the library will refuse it, without looking at the ids */
 	what.id_hash = hash_ids(ids, count);
 	started(rec, &what, config);
 	rec->count = (uint64_t)(nranks < 0 ? 0 : nranks);
@@ -138,7 +138,7 @@ void nspy_got_init_all(struct nspy_rec *rec, int result, void *const *comms, int
 		.flags = NSPY_COMM_STARTED,
 	};
 
-	if (result != 0)
+	if (result != 0 || !comms)
 		return;
 	/* No id is shown, and nobody else has a part in it: this recording and a count name it. */
 	what.ordinal = atomic_fetch_add(&ordinals, 1) + 1;
@@ -206,12 +206,14 @@ void nspy_got_split(struct nspy_rec *rec, int result, void *const *newcomm)
 void nspy_put_shrink(struct nspy_rec *rec, const void *parent, const int *exclude,
 		     int exclude_count, const void *config, int flags)
 {
+	struct nspy_comm *comm = nspy_comm_find_or_note(parent);
 	struct nspy_comm_rec what;
 	uint64_t detail = 0;
 
 	(void)flags;
 	rec->count = (uint64_t)(exclude_count < 0 ? 0 : exclude_count);
-	if (exclude && exclude_count > 0)
+	/* More than the communicator has: the library will refuse it, without looking at them. */
+	if (exclude && comm && exclude_count <= nspy_comm_rec(comm)->nranks)
 		for (int i = 0; i < exclude_count; i++) /* the order must not matter */
 			detail += nspy_hash(&exclude[i], sizeof(exclude[i]), 0);
 	if (child_of(parent, NSPY_COMM_SHRINK, detail, &what))

@@ -49,8 +49,8 @@ static inline uint64_t nspy_next_number(_Atomic uint64_t *counter)
  */
 uint64_t nspy_next_captured(struct nspy_rec *rec, struct nspy_comm *comm);
 
-static inline void nspy_put_coll(struct nspy_rec *rec, const void *handle, size_t count,
-				 int datatype, int op, int root, const void *stream)
+static inline NSPY_INLINE void nspy_put_coll(struct nspy_rec *rec, const void *handle, size_t count,
+					     int datatype, int op, int root, const void *stream)
 {
 	struct nspy_comm *comm = nspy_comm_of(&nspy_tls, handle);
 
@@ -64,8 +64,8 @@ static inline void nspy_put_coll(struct nspy_rec *rec, const void *handle, size_
 							   : nspy_next_number(&comm->coll_seq);
 }
 
-static inline void nspy_put_p2p(struct nspy_rec *rec, const void *handle, size_t count,
-				int datatype, int peer, const void *stream, bool send)
+static inline NSPY_INLINE void nspy_put_p2p(struct nspy_rec *rec, const void *handle, size_t count,
+					    int datatype, int peer, const void *stream, bool send)
 {
 	struct nspy_comm *comm = nspy_comm_of(&nspy_tls, handle);
 
@@ -87,14 +87,14 @@ static inline void nspy_put_p2p(struct nspy_rec *rec, const void *handle, size_t
 	}
 }
 
-static inline void nspy_put_send(struct nspy_rec *rec, const void *comm, size_t count, int datatype,
-				 int peer, const void *stream)
+static inline NSPY_INLINE void nspy_put_send(struct nspy_rec *rec, const void *comm, size_t count,
+					     int datatype, int peer, const void *stream)
 {
 	nspy_put_p2p(rec, comm, count, datatype, peer, stream, true);
 }
 
-static inline void nspy_put_recv(struct nspy_rec *rec, const void *comm, size_t count, int datatype,
-				 int peer, const void *stream)
+static inline NSPY_INLINE void nspy_put_recv(struct nspy_rec *rec, const void *comm, size_t count,
+					     int datatype, int peer, const void *stream)
 {
 	nspy_put_p2p(rec, comm, count, datatype, peer, stream, false);
 }

@@ -21,7 +21,8 @@
 
 #include "export.h"
 #include "libc_failures.h"
-#include "libc_next.h"
+#include "resolve.h"
+#include "symbols.h"
 
 #define CALLER __builtin_return_address(0)
 
@@ -62,7 +63,7 @@ static nspy_any_fn *find(unsigned int which)
 
 	if (nspy_likely(found != NULL))
 		return found;
-	found = nspy_libc_next(names[which]);
+	found = (nspy_any_fn *)nspy_elf_next(names[which]);
 	__atomic_store_n(&next[which], found, __ATOMIC_RELEASE);
 	return found;
 }

@@ -16,10 +16,11 @@ import abilib
 GLIBC_MAX = (2, 28)
 NEEDED = re.compile(r"libc\.so\.6|ld-linux-[\w-]+\.so\.[0-9]+")
 # Written by hand, because they are no calls to record: _exit and _Exit end a process without
-# running any exit handler, and the trace should know. Of the others only failures are looked at.
-BY_HAND = {"_exit", "_Exit", "connect", "bind", "getsockopt", "getaddrinfo", "fallocate",
-           "fallocate64", "posix_fallocate", "posix_fallocate64", "ftruncate", "ftruncate64",
-           "fork"}
+# running any exit handler, and the trace should know; dlsym and dlvsym lead past our wrappers. Of
+# the others only failures are looked at.
+BY_HAND = {"_exit", "_Exit", "dlsym", "dlvsym", "connect", "bind", "getsockopt", "getaddrinfo",
+           "fallocate", "fallocate64", "posix_fallocate", "posix_fallocate64", "ftruncate",
+           "ftruncate64", "fork"}
 # What the linker itself puts into some libraries.
 LINKER_SYMBOLS = {"_init", "_fini", "_edata", "_end", "__bss_start"}
 
@@ -58,7 +59,7 @@ def exports(symbols, tables, versions):
     for name in sorted(wrapped - found):
         yield f"does not export {name}"
     for symbol in symbols:
-        if symbol.defined and symbol.name in wrapped and \
+        if symbol.defined and symbol.name in wrapped | BY_HAND and \
                 (symbol.kind, symbol.binding, symbol.version) != ("FUNC", "GLOBAL", ""):
             yield f"{symbol.name} is {symbol.kind} {symbol.binding} {symbol.version}"
 

@@ -15,7 +15,7 @@ MAY_INCLUDE = {
     "interpose/core": ["interpose/rules", "interpose/trace"],
     "interpose/fabric": ["interpose/core", "interpose/trace"],
     "interpose/watch": ["interpose/core", "interpose/trace", "references"],
-    "interpose/wrap": ["interpose/core", "interpose/trace"],
+    "interpose/wrap": ["interpose/core", "interpose/fabric", "interpose/trace"],
     "interpose/probe": [],
     "interpose/gen": ["interpose"],
     "interpose/api": [],

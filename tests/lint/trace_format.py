@@ -100,7 +100,7 @@ def read_tree(root):
     trace, interpose = Path(root, "interpose", "trace"), Path(root, "interpose")
     sources = [path for path in (interpose / name for name in
                ("core/identity.c", "core/versions.c", "core/facts.c", "core/writer.c",
-                "wrap/gpu.c")) if path.exists()]
+                "core/unseen.c", "wrap/gpu.c")) if path.exists()]
     return Path(root, "docs", "TRACE_FORMAT.md").read_text(encoding="utf-8"), trace, sources
 
 

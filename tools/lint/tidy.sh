@@ -21,6 +21,6 @@ with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as f:
     files = {os.path.realpath(os.path.join(c["directory"], c["file"])) for c in json.load(f)}
 for name in sorted(files):
     inside = name.startswith(source + "/") and not name.startswith(build + "/")
-    if inside and name[len(source):].startswith(tuple(parts)):
+    if inside and name.endswith(".c") and name[len(source):].startswith(tuple(parts)):
         sys.stdout.write(name + "\0")
 END

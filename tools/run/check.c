@@ -311,12 +311,9 @@ static void check_live_pages(struct findings *findings)
 
 static void say_limits(void)
 {
-	puts("not seen: GPU-side times (a call's return says \"enqueued\", not \"done\"); NCCL "
-	     "reached only through");
-	puts("          dlsym() of a handle (ctypes, some frameworks' stubs), with RTLD_DEEPBIND, "
-	     "or "
-	     "linked");
-	puts("          statically with hidden symbols");
+	puts("not seen: GPU-side times (a call's return says \"enqueued\", not \"done\"); an NCCL "
+	     "that is loaded");
+	puts("          with RTLD_DEEPBIND or linked statically with hidden symbols");
 }
 
 int nspy_check(const struct nspy_launch *launch, int library_error)

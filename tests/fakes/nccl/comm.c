@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Communicators: making, checking, stopping and freeing them. */
+#include <dlfcn.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +17,21 @@
  */
 #define DEVICE_BYTES (10u << 20)
 
-#pragma weak cudaMalloc
+/* Not a weak reference, which would never be empty where an interposer exports the name. */
+typedef int malloc_fn(void **address, size_t bytes);
+
+static malloc_fn *find_cuda_malloc(void)
+{
+	static const char *const names[] = {"libcudart.so.13", "libcudart.so.12"};
+	void *runtime = NULL;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !runtime; i++)
+		runtime = dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD);
+	if (!runtime)
+		return NULL;
+	dlclose(runtime);
+	return (malloc_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "cudaMalloc");
+}
 
 static bool blocking_by_default(void)
 {
@@ -84,12 +100,13 @@ static ncclResult_t take_device_memory(struct ncclComm *comm)
 {
 	int before = fake_gpu_current();
 	int error = fake_gpu_select(comm->device);
+	malloc_fn *cuda_malloc = find_cuda_malloc();
 
 	fake_memory_unscripted(true);
 	if (error == 0)
-		error = cudaMalloc ? (int)cudaMalloc(&comm->buffers, DEVICE_BYTES)
-				   : fake_memory_alloc(&comm->buffers, DEVICE_BYTES,
-						       FAKE_MEMORY_DEVICE);
+		error = cuda_malloc ? cuda_malloc(&comm->buffers, DEVICE_BYTES)
+				    : fake_memory_alloc(&comm->buffers, DEVICE_BYTES,
+							FAKE_MEMORY_DEVICE);
 	fake_memory_unscripted(false);
 	fake_gpu_select(before);
 	if (error == 0)
@@ -112,6 +129,8 @@ ncclResult_t fake_comm_allocate(struct ncclComm *comm)
 		if (!comm->out[kind] || !comm->in[kind])
 			return ncclSystemError;
 	}
+	if (comm->nranks > 1)
+		fake_shm_open(comm);
 	return comm->peers ? take_device_memory(comm) : ncclSystemError;
 }
 
@@ -130,6 +149,7 @@ void fake_comm_put(struct ncclComm *comm)
 	/* Not by cudaFree, which waits for the device: this may be a thread of a stream. */
 	if (comm->buffers)
 		fake_memory_free(comm->buffers);
+	fake_shm_close(comm);
 	pthread_mutex_destroy(&comm->lock);
 	pthread_cond_destroy(&comm->changed);
 	close(comm->stop_fd);

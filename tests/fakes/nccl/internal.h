@@ -134,7 +134,12 @@ struct ncclComm {
 	struct fake_redop *redops;
 	int redop_count;
 	void *windows;
+	void *shm; /* see shm.c */
 };
+
+/* ---- shm.c ---- */
+void fake_shm_open(struct ncclComm *comm);
+void fake_shm_close(struct ncclComm *comm);
 
 /* ---- links.c ---- */
 /* The address at which this process accepts links; starts listening at the first call. */

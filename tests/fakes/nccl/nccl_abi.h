@@ -17,7 +17,9 @@
 
 #ifndef FAKE_TYPES_FROM_VENDOR
 
-#define NCCL_VERSION_CODE     22809
+#ifndef NCCL_VERSION_CODE /* a second copy of the library has another one */
+#define NCCL_VERSION_CODE 22809
+#endif
 #define NCCL_UNIQUE_ID_BYTES  128
 #define NCCL_CONFIG_UNDEF_INT INT_MIN
 #define NCCL_CONFIG_UNDEF_PTR NULL
