@@ -301,15 +301,43 @@ static void tell(const struct nspy_log *log, const struct group *group, struct n
 
 /* --- effects --- */
 
+/* The first warning of NCCL that no rule knows. */
+static bool tell_warning(const struct nspy_log *log, struct nspy_findings *out, int priority)
+{
+	struct nspy_finding *finding;
+
+	for (size_t i = 0; i < log->event_count; i++) {
+		const struct nspy_log_event *event = log->events[i];
+		const char *text;
+
+		if (event->rule != NSPY_LOG_WARN)
+			continue;
+		text = strstr(event->text, "NCCL WARN ");
+		finding = nspy_log_finding(out, NSPY_FINDING_NCCL_CALL_FAILED, priority,
+					   NSPY_LOG_SYMPTOM, event->order);
+		finding->summary =
+			nspy_xasprintf("NCCL warns: %.200s", text ? text + 10 : event->text);
+		finding->cause = nspy_xstrdup(finding->summary);
+		nspy_log_quote(log, finding, event);
+		return true;
+	}
+	return false;
+}
+
 static void tell_effects(const struct nspy_log *log, struct group *effects,
 			 struct nspy_findings *out)
 {
 	struct nspy_finding *top = out->count ? out->items[0] : NULL;
 
-	if (!effects->count)
+	if (!effects->count) {
+		if (!top)
+			tell_warning(log, out, 2);
 		return;
+	}
 	if (!top || top->priority > 1) {
-		nspy_log_judge_deaths(log, out);
+		/* A warning that no rule knows, and failed calls behind it: that is the reason. */
+		if (!tell_warning(log, out, 0))
+			nspy_log_judge_deaths(log, out);
 		return;
 	}
 	for (size_t i = 0; i < effects->count && i < 5; i++) {

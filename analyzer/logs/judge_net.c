@@ -226,7 +226,7 @@ static void judge_gdr(const struct nspy_log *log, struct nspy_findings *out)
 				: "NICs cannot reach GPU memory directly: neither peermem nor "
 				  "dmabuf "
 				  "is there (the module may be loaded under another name)");
-	else if (far.count && !on.count)
+	else if (far.count)
 		conclude(log, out, NSPY_FINDING_NO_GPUDIRECT_RDMA, 1, &far,
 			 "GPUs and NICs are too far apart for GPUDirect (in virtual machines the "
 			 "topology may be hidden)");

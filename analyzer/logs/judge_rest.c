@@ -160,6 +160,15 @@ static bool common(const char *name)
 	       strcmp(name, "NCCL_NVLS_ENABLE") == 0 || strcmp(name, "NCCL_CROSS_NIC") == 0;
 }
 
+/* LL128 moves 120 of 128 bytes: its buffers must be multiples of 120. */
+static bool impossible(const struct nspy_log_env *env)
+{
+	uint64_t value;
+
+	return strcmp(env->name, "NCCL_LL128_BUFFSIZE") == 0 &&
+	       nspy_parse_u64(env->value, &value) && value % 120 != 0;
+}
+
 static bool wrong_results(const struct nspy_log *log)
 {
 	for (size_t i = 0; i < log->event_count; i++) {
@@ -175,15 +184,20 @@ static void judge_risky(const struct nspy_log *log, struct nspy_findings *out)
 {
 	struct nspy_finding *finding;
 	struct nspy_str s = {0};
+	bool bad = false;
 
 	for (size_t i = 0; i < log->env_count; i++) {
+		bad |= impossible(log->envs[i]);
 		if (risky(log->envs[i]->name))
 			nspy_str_addf(&s, "%s%s=%s", s.bytes ? ", " : "", log->envs[i]->name,
 				      log->envs[i]->value);
 	}
 	if (!s.bytes)
 		return;
-	finding = nspy_log_finding(out, NSPY_FINDING_ENV_HARMFUL, wrong_results(log) ? 0 : 2,
+	finding = nspy_log_finding(out, NSPY_FINDING_ENV_HARMFUL,
+				   wrong_results(log) ? 0
+				   : bad              ? 1
+						      : 2,
 				   NSPY_LOG_CAUSE, 0);
 	finding->summary =
 		nspy_xasprintf("sizes inside NCCL are overridden (%s), which can hang, corrupt "
@@ -193,8 +207,64 @@ static void judge_risky(const struct nspy_log *log, struct nspy_findings *out)
 	nspy_str_done(&s);
 }
 
+/* One GPU that all failing runs have in common and no passing run used. */
+static void judge_subsets(const struct nspy_log *log, struct nspy_findings *out)
+{
+	uint64_t guilty = log->subsets_bad & ~log->subsets_good;
+	struct nspy_finding *finding;
+	int64_t gpus[64];
+	struct nspy_str s = {0};
+	size_t count = 0;
+
+	for (int64_t i = 0; i < 64; i++) {
+		if (guilty >> i & 1)
+			gpus[count++] = i;
+	}
+	if (log->subset_bad_count < 2 || !log->subsets_good || count == 0 || count > 2)
+		return;
+	nspy_add_ranges(&s, gpus, count);
+	finding = nspy_log_finding(out, NSPY_FINDING_CUDA_DEVICE_FAULT, 0, NSPY_LOG_SYMPTOM, 0);
+	finding->summary =
+		nspy_xasprintf("GPU %s is in all runs that fail and in none that passes", s.text);
+	finding->cause = nspy_xstrdup(finding->summary);
+	nspy_str_done(&s);
+}
+
+/* An interface that leads nowhere, in a job of several nodes or one that cannot connect. */
+static void judge_interface(const struct nspy_log *log, struct nspy_findings *out)
+{
+	const char *host = NULL;
+	bool several = nspy_log_any(log, NSPY_LOG_CONNECT) || nspy_log_any(log, NSPY_LOG_RETRIES);
+
+	for (size_t i = 0; i < log->source_count && !several; i++) {
+		const char *own = nspy_proc_fact(log->sources[i]->proc, "host");
+
+		several = own && host && strcmp(own, host) != 0;
+		host = own ? own : host;
+	}
+	for (size_t i = 0; several && i < log->event_count; i++) {
+		const struct nspy_log_event *event = log->events[i];
+		struct nspy_finding *finding;
+
+		if (event->rule != NSPY_LOG_BOOT_USING && event->rule != NSPY_LOG_BOOT_USING2)
+			continue;
+		finding = nspy_log_finding(out, NSPY_FINDING_SOCKET_IFNAME_INVALID, 1,
+					   NSPY_LOG_CAUSE, event->order);
+		finding->summary =
+			nspy_xasprintf("NCCL chose the interface %s, which does not lead to other "
+				       "nodes",
+				       event->peer);
+		finding->cause = nspy_xstrdup(finding->summary);
+		nspy_finding_blame(finding, event->source->proc);
+		nspy_log_quote(log, finding, event);
+		return;
+	}
+}
+
 void nspy_log_judge_env(const struct nspy_log *log, struct nspy_findings *out)
 {
+	judge_subsets(log, out);
+	judge_interface(log, out);
 	judge_risky(log, out);
 	for (size_t i = 0; i < log->env_count; i++) {
 		for (size_t k = i + 1; k < log->env_count; k++) {

@@ -420,11 +420,35 @@ static void take_hits(struct nspy_log_look *look, const struct nspy_hit *hits, s
 			continue;
 		/* What is left for lines that nothing else explains. */
 		if (best < NSPY_LOG_RULE_COUNT &&
-		    (hits[i].pattern == NSPY_LOG_PYTHON_ERROR || hits[i].pattern == NSPY_LOG_CHAIN))
+		    (hits[i].pattern == NSPY_LOG_PYTHON_ERROR ||
+		     hits[i].pattern == NSPY_LOG_CHAIN || hits[i].pattern == NSPY_LOG_WARN))
 			continue;
 		look->at = hits[i].end;
 		nspy_log_take(look, hits[i].pattern);
 	}
+}
+
+size_t nspy_log_rules_for(const struct nspy_log *log, const char *text,
+			  enum nspy_log_rule_id *ret_rules, size_t limit)
+{
+	struct nspy_hit hits[HITS_MAX];
+	size_t count = nspy_matcher_run(log->matcher, text, strlen(text), hits, HITS_MAX),
+	       given = 0;
+	unsigned best = NSPY_LOG_RULE_COUNT;
+
+	for (size_t i = 0; i < count; i++) {
+		if (nspy_log_rules[hits[i].pattern].klass != NSPY_LOG_FACT &&
+		    applies(&nspy_log_rules[hits[i].pattern], text) && hits[i].pattern < best)
+			best = hits[i].pattern;
+	}
+	if (best < NSPY_LOG_RULE_COUNT && limit)
+		ret_rules[given++] = best;
+	for (size_t i = 0; i < count && given < limit; i++) {
+		if (nspy_log_rules[hits[i].pattern].klass == NSPY_LOG_FACT &&
+		    applies(&nspy_log_rules[hits[i].pattern], text))
+			ret_rules[given++] = hits[i].pattern;
+	}
+	return given;
 }
 
 static void take_line(void *arg, struct nspy_line *line)

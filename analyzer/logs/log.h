@@ -155,6 +155,8 @@ struct nspy_log {
 	bool in_traceback;
 	uint64_t order; /* lines so far, all files */
 	uint64_t first_ns, last_ns;
+	uint64_t subsets_good, subsets_bad; /* GPUs of runs that passed, and of all that failed */
+	uint32_t subset_bad_count;
 	struct nspy_map env; /* hash of NAME and value -> struct nspy_log_env */
 	struct nspy_log_env **envs;
 	size_t env_count, env_capacity;
@@ -186,6 +188,9 @@ struct nspy_log *nspy_log_new(void);
 void nspy_log_free(struct nspy_log *log);
 /* Reads a text to its end; its lines count as one more file of this name. */
 void nspy_log_read(struct nspy_log *log, const char *path, struct nspy_stream *stream);
+/* The rules that apply to a line: of those that are not FACT the first only, and it comes first. */
+size_t nspy_log_rules_for(const struct nspy_log *log, const char *text,
+			  enum nspy_log_rule_id *ret_rules, size_t limit);
 /* The source of a line of the current file; never NULL. */
 struct nspy_log_source *nspy_log_source(struct nspy_log *log, const struct nspy_log_who *who);
 /* The process with this rank, made if there is none. */

@@ -347,6 +347,64 @@ static void take_ras(struct nspy_log_look *look, enum nspy_log_rule_id rule)
 	}
 }
 
+/* "max locked memory (kbytes, -l) 8192": below what a few GPUs register */
+static void take_memlock(struct nspy_log_look *look)
+{
+	const char *p = strstr(look->line->text + look->at, ") ");
+	int64_t kib = -1;
+	struct nspy_log_event *event;
+
+	if (!p || !nspy_log_number(p, ") ", &kib) || kib < 0 || kib > (1 << 20))
+		return;
+	event = nspy_log_event(look, NSPY_LOG_MEMLOCK, kib, NULL, 0);
+	event->klass = NSPY_LOG_CAUSE;
+	if (!event->meaning)
+		event->meaning = nspy_xasprintf(
+			"a process may lock %d KiB of memory: too little for RDMA", (int)kib);
+}
+
+/* Loopback and container bridges do not lead to other nodes. */
+static void take_interface(struct nspy_log_look *look, enum nspy_log_rule_id rule)
+{
+	static const char *const useless[] = {"lo:", "docker", "virbr", "veth", "br-", "cni"};
+	const char *p = look->line->text + look->at;
+
+	while (*p == ' ' || *p == '[' || *p == ']' || isdigit((unsigned char)*p))
+		p++;
+	for (size_t i = 0; i < nspy_array_size(useless); i++) {
+		if (strncmp(p, useless[i], strlen(useless[i])) == 0)
+			nspy_log_event(look, rule, 0, p, strcspn(p, ":"));
+	}
+}
+
+/* "CUDA_VISIBLE_DEVICES=0,1,3 -> hang": which GPU is in all that fail and in none that passes? */
+static void take_subset(struct nspy_log_look *look)
+{
+	const char *p = look->line->text + look->at, *rest = p;
+	bool good, bad;
+	uint64_t set = 0;
+
+	while (isdigit((unsigned char)*rest) || *rest == ',')
+		rest++;
+	good = nspy_log_has(rest, "pass|works|ok|success|fine");
+	bad = nspy_log_has(rest, "hang|fail|stuck|crash|error|wrong");
+	if (good == bad)
+		return;
+	while (p < rest) {
+		long gpu = strtol(p, (char **)&p, 10);
+
+		if (gpu >= 0 && gpu < 64)
+			set |= 1ull << gpu;
+		p += *p == ',';
+	}
+	if (good)
+		look->log->subsets_good |= set;
+	else
+		look->log->subsets_bad =
+			look->log->subset_bad_count++ ? look->log->subsets_bad & set : set;
+	nspy_log_event(look, NSPY_LOG_SUBSET, (int64_t)set, NULL, 0);
+}
+
 void nspy_log_take(struct nspy_log_look *look, enum nspy_log_rule_id rule)
 {
 	switch (rule) {
@@ -374,6 +432,19 @@ void nspy_log_take(struct nspy_log_look *look, enum nspy_log_rule_id rule)
 	case NSPY_LOG_ABORT_DONE:
 		look->source->aborting = true;
 		return;
+	case NSPY_LOG_MEMLOCK:
+		take_memlock(look);
+		return;
+	case NSPY_LOG_SUBSET:
+		take_subset(look);
+		return;
+	case NSPY_LOG_WARN:
+		nspy_log_event(look, rule, 0, NULL, 0);
+		return;
+	case NSPY_LOG_BOOT_USING:
+	case NSPY_LOG_BOOT_USING2:
+		take_interface(look, rule);
+		return;
 	case NSPY_LOG_LOCAL_CLOSED:
 		take_local_closed(look);
 		return;
@@ -391,6 +462,7 @@ void nspy_log_take(struct nspy_log_look *look, enum nspy_log_rule_id rule)
 	case NSPY_LOG_ELASTIC_EXIT:
 	case NSPY_LOG_ELASTIC_EXIT2:
 	case NSPY_LOG_SRUN_EXIT:
+	case NSPY_LOG_EXIT_CODE:
 	case NSPY_LOG_PYTHON_ERROR:
 	case NSPY_LOG_TRACEBACK:
 		nspy_log_take_exit(look, rule);

@@ -72,6 +72,17 @@ static void take_elastic(struct nspy_log_look *look, enum nspy_log_rule_id rule)
 	ended(look, rule, code, rank);
 }
 
+/* "Exit Code:    137", "command terminated with exit code 139": smaller codes say little */
+static void take_code(struct nspy_log_look *look)
+{
+	const char *p = look->line->text + look->at;
+
+	while (*p == ' ' || *p == ':' || *p == '\t' || *p == '=')
+		p++;
+	if (isdigit((unsigned char)*p) && strtoll(p, NULL, 10) > 128)
+		ended(look, NSPY_LOG_EXIT_CODE, strtoll(p, NULL, 10), -1);
+}
+
 /* "srun: error: node3: task 12: Killed" or "Exited with exit code 1" */
 static void take_srun(struct nspy_log_look *look)
 {
@@ -129,6 +140,9 @@ void nspy_log_take_exit(struct nspy_log_look *look, enum nspy_log_rule_id rule)
 		return;
 	case NSPY_LOG_PYTHON_ERROR:
 		take_exception(look);
+		return;
+	case NSPY_LOG_EXIT_CODE:
+		take_code(look);
 		return;
 	case NSPY_LOG_MPI_SIGNAL:
 		take_mpi(look);
