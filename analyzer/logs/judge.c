@@ -74,7 +74,9 @@ void nspy_log_add_who(struct nspy_str *s, struct nspy_log_source *const *sources
 	for (size_t i = 0; i < count; i++) {
 		if (sources[i]->proc->rank < 0 && sources[i]->proc->pid < 0)
 			continue;
-		hosts &= nspy_proc_fact(sources[i]->proc, "host") != NULL;
+		/* A pid is always told with its host. */
+		hosts &= sources[i]->proc->rank >= 0 &&
+			 nspy_proc_fact(sources[i]->proc, "host") != NULL;
 		procs[ranked++] = sources[i]->proc;
 	}
 	if (ranked && hosts)

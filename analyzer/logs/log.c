@@ -2,6 +2,7 @@
 #include "log.h"
 
 #include <ctype.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,14 +106,25 @@ void nspy_log_keep(char **slot, const char *text, size_t bytes)
 
 /* --- life --- */
 
-struct nspy_log *nspy_log_new(void)
+/* The same for all logs, and kept until the end of the program. */
+static const struct nspy_matcher *matcher;
+
+static void make_matcher(void)
 {
-	struct nspy_log *log = nspy_xcalloc(1, sizeof(*log));
 	const char *fragments[NSPY_LOG_RULE_COUNT];
 
 	for (size_t i = 0; i < NSPY_LOG_RULE_COUNT; i++)
 		fragments[i] = nspy_log_rules[i].fragment;
-	log->matcher = nspy_matcher_new(fragments, NSPY_LOG_RULE_COUNT);
+	matcher = nspy_matcher_new(fragments, NSPY_LOG_RULE_COUNT);
+}
+
+struct nspy_log *nspy_log_new(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct nspy_log *log = nspy_xcalloc(1, sizeof(*log));
+
+	pthread_once(&once, make_matcher);
+	log->matcher = matcher;
 	log->model = nspy_model_new("logs");
 	log->ras_behind = -1;
 	return log;
@@ -176,7 +188,6 @@ void nspy_log_free(struct nspy_log *log)
 	nspy_map_done(&log->gdr_ways);
 	nspy_flights_free(log->flights);
 	nspy_inspector_free(log->inspector);
-	nspy_matcher_free(log->matcher);
 	nspy_model_free(log->model);
 	free(log);
 }

@@ -136,7 +136,7 @@ struct nspy_log_bench_run {
 
 struct nspy_log {
 	struct nspy_model *model; /* its processes are the sources */
-	struct nspy_matcher *matcher;
+	const struct nspy_matcher *matcher;
 	struct nspy_log_source **sources;
 	size_t source_count, source_capacity;
 	struct nspy_map by_name, by_rank; /* of sources */
