@@ -102,6 +102,9 @@ static double number_of(const cJSON *object, const char *key, double other)
 {
 	const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
 
+	/* JSON dumps have some numbers as text. */
+	if (cJSON_IsString(item) && item->valuestring[0])
+		return strtod(item->valuestring, NULL);
 	return cJSON_IsNumber(item) ? item->valuedouble : other;
 }
 
@@ -225,7 +228,9 @@ static enum nspy_fr_state state_of(const cJSON *entry)
 {
 	const char *state = text_of(entry, "state");
 
-	if (state && strcmp(state, "completed") == 0)
+	/* Gloo's operations, and sends and receives in batches, are retired and never completed. */
+	if ((state && strcmp(state, "completed") == 0) ||
+	    cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(entry, "retired")))
 		return NSPY_FR_COMPLETED;
 	return state && strcmp(state, "started") == 0 ? NSPY_FR_STARTED : NSPY_FR_SCHEDULED;
 }
@@ -234,8 +239,7 @@ static bool is_p2p(const cJSON *entry, const char *name)
 {
 	const cJSON *flag = cJSON_GetObjectItemCaseSensitive(entry, "is_p2p");
 
-	return cJSON_IsTrue(flag) || strncmp(name, "nccl:send", 9) == 0 ||
-	       strncmp(name, "nccl:recv", 9) == 0;
+	return cJSON_IsTrue(flag) || strncmp(name, "send", 4) == 0 || strncmp(name, "recv", 4) == 0;
 }
 
 static void add_entry(struct nspy_flights *flights, const cJSON *dump, const cJSON *entry,
@@ -248,14 +252,19 @@ static void add_entry(struct nspy_flights *flights, const cJSON *dump, const cJS
 	struct nspy_fr_part *part;
 	struct nspy_fr_op op = {0};
 
-	if (!name || is_p2p(entry, name))
+	if (!name)
+		return;
+	/* "nccl:all_reduce", "gloo:broadcast" */
+	if (strchr(name, ':'))
+		name = strchr(name, ':') + 1;
+	if (is_p2p(entry, name))
 		return;
 	group = group_of(flights, dump, cJSON_IsString(first) ? first->valuestring : "0",
 			 cJSON_IsString(second) ? second->valuestring : "");
 	op.seq = (int64_t)number_of(entry, "collective_seq_id", number_of(entry, "seq_id", -1));
 	if (!group || op.seq < 0)
 		return;
-	op.name = intern(flights, strncmp(name, "nccl:", 5) == 0 ? name + 5 : name);
+	op.name = intern(flights, name);
 	op.in = elements(cJSON_GetObjectItemCaseSensitive(entry, "input_sizes"));
 	op.out = elements(cJSON_GetObjectItemCaseSensitive(entry, "output_sizes"));
 	{

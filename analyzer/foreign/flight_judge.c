@@ -283,9 +283,15 @@ static bool judge_absent(const struct nspy_fr_group *group, int64_t low, struct 
 		finding->confidence = NSPY_PROBABLE;
 		return true;
 	}
-	nspy_str_addf(&s, "all %zu ranks joined ", group->part_count);
+	nspy_str_addf(&s, "all %zu ranks %sjoined ", group->part_count,
+		      group->rank_count ? "" : "with a dump ");
 	add_waited_for(&s, group, low);
-	nspy_str_add(&s, " and not all finished it: nobody is late, the data path stands still");
+	nspy_str_add(
+		&s, group->rank_count
+			    ? " and not all finished it: nobody is late, the data path stands still"
+			    : " and not all finished it; the dumps do not tell who belongs to the "
+			      "group, "
+			      "so a rank without a dump may be missing");
 	finding = conclude(out, NSPY_FINDING_COLLECTIVE_HANG, 3, &s, model, ranks, 0);
 	finding->confidence = NSPY_PROBABLE;
 	return true;
@@ -309,7 +315,10 @@ static void judge_group(const struct nspy_fr_group *group, struct nspy_model *mo
 	if (judge_mismatch(group, from < 0 ? 0 : from, low, model, out, ranks))
 		return;
 	open = first_open(group);
-	/* Ranks queue operations ahead: what counts is the first one that does not end. */
+	/*
+	 * Ranks queue operations ahead: what counts is the first one that does not end. If all end,
+	 * the dumps were only made at different moments.
+	 */
 	if (open > low)
 		judge_behind(group, low, model, out, ranks);
 	else if (open >= 0)

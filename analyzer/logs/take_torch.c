@@ -93,6 +93,8 @@ static void take_desync(struct nspy_log_look *look, bool joined)
 	int64_t seq = 0;
 	size_t bytes;
 
+	if (!end)
+		return; /* in other letters than PyTorch's */
 	nspy_log_number(end, "collective #", &seq);
 	/* The list in brackets nearest to the words. */
 	for (const char *q = text; q < end; q++) {

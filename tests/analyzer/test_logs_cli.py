@@ -368,6 +368,19 @@ class Flight(InFolder):
         self.assertEqual(found[0]["id"], "COLLECTIVE_HANG")
         self.assertIn("no dump from rank 2", found[0]["summary"])
 
+    def test_dumps_of_different_moments(self):
+        found, _ = self.dumps({r: [entry(s) for s in range(1, 20 + r)] for r in range(4)})
+        self.assertEqual(found, [])
+
+    def test_gloo_is_retired_and_never_completed(self):
+        def gloo(seq, retired=True):
+            return {**entry(seq, state="scheduled"), "profiling_name": "gloo:all_reduce",
+                    "retired": retired}
+        done = [gloo(s) for s in range(1, 9)]
+        self.assertEqual(self.dumps({r: done for r in range(4)})[0], [])
+        found, _ = self.dumps({r: done + ([gloo(9, False)] if r != 1 else []) for r in range(4)})
+        self.assertEqual((found[0]["id"], found[0]["culprits"][0]["rank"]), ("COLLECTIVE_HANG", 1))
+
     def test_rings_that_begin_late(self):
         long = [entry(s, size=s) for s in range(1, 2001)]
         found, _ = self.dumps({0: long, 1: long[1500:], 2: long[200:], 3: long})
