@@ -67,7 +67,7 @@ static bool known(const struct nspy_log_source *source)
 
 void nspy_log_add_who(struct nspy_str *s, struct nspy_log_source *const *sources, size_t count)
 {
-	const struct nspy_proc **procs = nspy_xcalloc(count + 1, sizeof(*procs));
+	const struct nspy_proc **procs = nspy_xcalloc(count + 1, sizeof(const struct nspy_proc *));
 	size_t ranked = 0, others = 0;
 	bool hosts = true;
 
@@ -360,8 +360,8 @@ static void tell_effects(const struct nspy_log *log, struct group *effects,
 
 static void add(struct group *group, const struct nspy_log_event *event)
 {
-	group->events =
-		nspy_grow(group->events, group->count, &group->capacity, sizeof(*group->events));
+	group->events = nspy_grow(group->events, group->count, &group->capacity,
+				  sizeof(const struct nspy_log_event *));
 	group->events[group->count++] = event;
 }
 
@@ -397,8 +397,8 @@ void nspy_log_judge(const struct nspy_log *log, struct nspy_findings *out)
 		nspy_inspector_judge(log->inspector, log->model, out);
 	for (size_t i = 0; i < NSPY_FINDING_COUNT; i++) {
 		if (groups[i].count) {
-			qsort(groups[i].events, groups[i].count, sizeof(*groups[i].events),
-			      by_order);
+			qsort(groups[i].events, groups[i].count,
+			      sizeof(const struct nspy_log_event *), by_order);
 			tell(log, &groups[i], out);
 		}
 		free(groups[i].events);

@@ -238,7 +238,8 @@ static void tell_stuck(const struct nspy_log *log, const struct ranks *r, struct
 
 void nspy_log_judge_torch(const struct nspy_log *log, struct nspy_findings *out)
 {
-	struct nspy_log_source **all = nspy_xcalloc(3 * log->source_count + 3, sizeof(*all));
+	struct nspy_log_source **all =
+		nspy_xcalloc(3 * log->source_count + 3, sizeof(struct nspy_log_source *));
 	struct ranks any = {all, 0}, late = {all + log->source_count + 1, 0};
 	struct ranks stuck = {all + 2 * log->source_count + 2, 0};
 

@@ -148,7 +148,8 @@ static void take_ib(struct nspy_log_look *look)
 		const char *p = strstr(text, "status=");
 
 		p = p ? strchr(p, '(') : NULL;
-		known = p && nspy_log_number(p, "(", &status);
+		if (p)
+			nspy_log_number(p, "(", &status);
 	}
 	event = nspy_log_event(look, NSPY_LOG_IB_CQ, status, peer, peer_bytes);
 	event->klass = status == 5 ? NSPY_LOG_EFFECT : NSPY_LOG_SYMPTOM;
@@ -405,53 +406,64 @@ static void take_subset(struct nspy_log_look *look)
 	nspy_log_event(look, NSPY_LOG_SUBSET, (int64_t)set, NULL, 0);
 }
 
-void nspy_log_take(struct nspy_log_look *look, enum nspy_log_rule_id rule)
+/* Lines about a rank's own state and errors; false if the rule is none of these. */
+static bool take_own(struct nspy_log_look *look, enum nspy_log_rule_id rule)
 {
 	switch (rule) {
 	case NSPY_LOG_INIT_START:
 	case NSPY_LOG_INIT_DONE:
 		take_init(look, rule == NSPY_LOG_INIT_DONE);
-		return;
+		return true;
 	case NSPY_LOG_ENV_SET:
 		take_env(look);
-		return;
+		return true;
 	case NSPY_LOG_IB_CQ:
 		take_ib(look);
-		return;
+		return true;
 	case NSPY_LOG_EFA_CQ:
 	case NSPY_LOG_EFA_PROV:
 		take_efa(look, rule);
-		return;
+		return true;
 	case NSPY_LOG_XID:
 		take_xid(look);
-		return;
+		return true;
 	case NSPY_LOG_CHAIN:
 		take_chain(look);
-		return;
+		return true;
 	case NSPY_LOG_ABORT_START:
 	case NSPY_LOG_ABORT_DONE:
 		look->source->aborting = true;
-		return;
+		return true;
 	case NSPY_LOG_MEMLOCK:
 		take_memlock(look);
-		return;
+		return true;
 	case NSPY_LOG_SUBSET:
 		take_subset(look);
-		return;
+		return true;
 	case NSPY_LOG_WARN:
 		nspy_log_event(look, rule, 0, NULL, 0);
-		return;
+		return true;
 	case NSPY_LOG_BOOT_USING:
 	case NSPY_LOG_BOOT_USING2:
 		take_interface(look, rule);
-		return;
+		return true;
 	case NSPY_LOG_LOCAL_CLOSED:
 		take_local_closed(look);
-		return;
+		return true;
 	case NSPY_LOG_RAS_MISMATCH:
 	case NSPY_LOG_RAS_LAUNCHED:
 		take_ras(look, rule);
+		return true;
+	default:
+		return false;
+	}
+}
+
+void nspy_log_take(struct nspy_log_look *look, enum nspy_log_rule_id rule)
+{
+	if (take_own(look, rule))
 		return;
+	switch (rule) {
 	case NSPY_LOG_TESTS_TABLE:
 	case NSPY_LOG_TESTS_RANK:
 	case NSPY_LOG_TESTS_HEAD:
