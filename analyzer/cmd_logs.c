@@ -81,18 +81,23 @@ static int run_logs(char **paths, size_t count, bool json, bool colour, int fail
 	struct nspy_log *log = nspy_log_new();
 	struct nspy_findings findings = {0};
 	struct problems problems = {nspy_xcalloc(count, sizeof(char *)), count, count};
+	bool readable = false;
 	int rc = NSPY_EXIT_OK;
 
 	for (size_t i = 0; i < count; i++) {
 		char error[256];
 
+		uint64_t before = log->order;
+
 		if (nspy_foreign_add(log, paths[i], error, sizeof(error)) < 0)
 			problems.texts[i] = nspy_xstrdup(error);
+		/* What came before a damaged place counts. */
+		readable |= !problems.texts[i] || log->order > before;
 	}
 	nspy_log_judge(log, &findings);
-	if (log->file_count && json)
+	if (readable && json)
 		print_json(log, &findings, &problems, paths);
-	else if (log->file_count)
+	else if (readable)
 		nspy_log_print(log, &findings, stdout, colour);
 	else
 		rc = NSPY_EXIT_NOTHING;

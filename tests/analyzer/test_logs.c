@@ -67,7 +67,7 @@ static int check_line(const struct nspy_log *log, char *line, bool *seen)
 			 (i == 0 || nspy_log_rules[wanted].klass == NSPY_LOG_FACT);
 	if (!found)
 		return say("%s does not apply to: %s (%s does)", line, text,
-			 count ? nspy_log_rules[rules[0]].name : "none");
+			   count ? nspy_log_rules[rules[0]].name : "none");
 	return 0;
 }
 

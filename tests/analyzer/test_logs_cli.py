@@ -13,6 +13,7 @@ import unittest
 from pathlib import Path
 
 ANALYZE = ""
+TRACES = Path(__file__).parent.parent / "golden" / "v1"
 
 
 def run(*args, stdin=None):
@@ -401,6 +402,7 @@ class Flight(InFolder):
         done = run("logs", path)
         self.assertIn(b"cut off, at offset", done.stderr)
         self.assertEqual(done.stderr.count(b"\n"), 1)
+        self.assertEqual((done.returncode, done.stdout), (3, b""))
         self.assertIn(str(path).encode(), done.stderr)
 
 
@@ -416,6 +418,18 @@ class Files(InFolder):
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"VERDICT: NCCL got no more GPU memory", done.stdout)
         self.assertEqual(run("logs", "--fail-on", "none", path).returncode, 0)
+
+    def test_traces_and_logs_are_one_report(self):
+        oom = nccl(3, "Cuda failure 'out of memory'", warn="include/alloc.h:178 NCCL WARN")
+        path = self.path / "all.log"
+        path.write_text(oom + "\n", encoding="utf-8")
+        done = run("report", "--json", TRACES, path)
+        jobs = json.loads(done.stdout)["jobs"]
+        self.assertEqual(len(jobs), 1)
+        self.assertGreater(jobs[0]["totals"]["operations"], 0)
+        found = [f for f in jobs[0]["findings"] if f["id"] == "CUDA_OOM"]
+        self.assertIn("from the logs, not from traces", found[0]["details"])
+        self.assertIn(b"CUDA_OOM", run("report", TRACES, path).stdout)
 
     def test_nothing_readable(self):
         self.assertEqual(run("logs").returncode, 2)
