@@ -313,6 +313,12 @@ static const char *most_blamed(const struct nspy_log *log, size_t *ret_votes, si
 	return best;
 }
 
+/* A failed call says less than a warning, and what also happens at a normal end least. */
+static int rank_of(const struct nspy_log_event *event)
+{
+	return 2 * event->priority + (event->rule == NSPY_LOG_CHAIN);
+}
+
 static const struct nspy_log_event *first_effect(const struct nspy_log *log)
 {
 	const struct nspy_log_event *first = NULL;
@@ -320,9 +326,7 @@ static const struct nspy_log_event *first_effect(const struct nspy_log *log)
 	for (size_t i = 0; i < log->event_count; i++) {
 		if (log->events[i]->klass != NSPY_LOG_EFFECT)
 			continue;
-		/* One that names a rank or a peer says more than one that does not. */
-		if (!first ||
-		    (first->rule == NSPY_LOG_CHAIN && log->events[i]->rule != NSPY_LOG_CHAIN))
+		if (!first || rank_of(log->events[i]) < rank_of(first))
 			first = log->events[i];
 	}
 	return first;
@@ -352,7 +356,7 @@ void nspy_log_judge_deaths(const struct nspy_log *log, struct nspy_findings *out
 		return;
 	finding = nspy_log_finding(out,
 				   start ? NSPY_FINDING_BOOTSTRAP_CONNECT_FAILED : first->finding,
-				   0, NSPY_LOG_EFFECT, first->order);
+				   start ? 0 : first->priority, NSPY_LOG_EFFECT, first->order);
 	if (start)
 		finding->summary =
 			nspy_xasprintf("a connection was closed while NCCL started, by %s: that "

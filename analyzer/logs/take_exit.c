@@ -41,6 +41,7 @@ static void ended(struct nspy_log_look *look, enum nspy_log_rule_id rule, int64_
 	for (size_t i = 0; i < nspy_array_size(signals); i++) {
 		if (signals[i].signal == number) {
 			event->klass = signals[i].klass;
+			event->priority = number == 15 ? 1 : 0;
 			event->meaning = nspy_xasprintf("ended by signal %d (%s)", (int)number,
 							signals[i].meaning);
 		}

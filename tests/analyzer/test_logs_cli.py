@@ -94,6 +94,11 @@ class Logs(unittest.TestCase):
         self.silent(["[W socket.cpp:601] [c10d] The IPv6 network addresses of (head, 29500) cannot be "
                      "retrieved (gai error: -2 - Name or service not known)."] + list(healthy()))
 
+    def test_normal_end_is_silent(self):
+        self.silent([*healthy(), '[W TCPStore.cpp:115] Failed to check the "should dump" flag on TCPStore, '
+                     "(maybe TCPStore server has shut down too early)",
+                     "[W TCPStore.cpp:106] [c10d] sendBytes failed on SocketImpl(fd=3): Broken pipe"])
+
     # --- who is it ---
 
     def test_cause_before_consequences(self):
