@@ -3,6 +3,8 @@
 #ifndef NSPY_CMD_H
 #define NSPY_CMD_H
 
+#include <stdbool.h>
+
 /* Exit codes of the program. */
 enum {
 	NSPY_EXIT_OK = 0,
@@ -20,10 +22,13 @@ struct nspy_cmd {
 };
 
 extern const struct nspy_cmd nspy_cmd_report;
+extern const struct nspy_cmd nspy_cmd_logs;
 extern const struct nspy_cmd nspy_cmd_dump;
 extern const struct nspy_cmd nspy_cmd_check;
 extern const struct nspy_cmd nspy_cmd_explain;
 
+/* "P0" to "P2" as 0 to 2, "none" as -1; false if it is something else. */
+bool nspy_cmd_level(const char *text, int *ret_level);
 /* "Try 'ncclspy-analyze CMD --help'" on stderr; returns NSPY_EXIT_USAGE. */
 int nspy_cmd_try_help(const struct nspy_cmd *cmd);
 

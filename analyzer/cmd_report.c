@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "cmd.h"
+#include "foreign/foreign.h"
 #include "ignore.h"
 #include "inputs.h"
 #include "load.h"
+#include "logs/log_report.h"
 #include "report.h"
 #include "term.h"
 #include "verify.h"
@@ -84,20 +86,6 @@ static bool parse_seconds(const char *text, uint64_t *ret_ns)
 	return true;
 }
 
-static bool parse_level(const char *text, int *ret_level)
-{
-	static const char *const names[] = {"P0", "P1", "P2"};
-
-	for (int i = 0; i < 3; i++) {
-		if (strcmp(text, names[i]) == 0) {
-			*ret_level = i;
-			return true;
-		}
-	}
-	*ret_level = -1;
-	return strcmp(text, "none") == 0;
-}
-
 static bool set_option(struct options *options, int opt, const char *value)
 {
 	uint64_t number;
@@ -107,7 +95,7 @@ static bool set_option(struct options *options, int opt, const char *value)
 		options->json = true;
 		return true;
 	case OPT_FAIL_ON:
-		return parse_level(value, &options->fail_on);
+		return nspy_cmd_level(value, &options->fail_on);
 	case OPT_HANG_AFTER:
 		if (!parse_seconds(value, &options->report.thresholds.hang_ended_ns))
 			return false;
@@ -172,7 +160,7 @@ static void say_jobs(const struct nspy_inputs *inputs, FILE *out)
 
 /* One job: loads, judges and shows it. Returns the most urgent priority. */
 static int report_job(struct nspy_model *model, const struct options *options,
-		      const struct nspy_ignore *ignore, cJSON *jobs)
+		      const struct nspy_ignore *ignore, struct nspy_findings *logs, cJSON *jobs)
 {
 	const struct nspy_load_options load = {.progress = nspy_term_progress()};
 	struct nspy_report report;
@@ -180,6 +168,8 @@ static int report_job(struct nspy_model *model, const struct options *options,
 
 	nspy_load(model, &load);
 	nspy_report_make(&report, model, &options->report);
+	if (logs)
+		nspy_log_merge(&report, logs);
 	nspy_ignore_apply(ignore, &report);
 	worst = nspy_report_worst(&report);
 	cJSON_AddItemToArray(jobs, nspy_report_json(&report));
@@ -207,20 +197,55 @@ static int print_json(const struct nspy_inputs *inputs, cJSON *jobs)
 	return NSPY_EXIT_OK;
 }
 
+/* Logs that belong to no job, or to one of several: a report of their own. */
+static int report_logs(const struct nspy_log *log, const struct nspy_findings *findings,
+		       const struct options *options, cJSON *jobs)
+{
+	cJSON_AddItemToArray(jobs, nspy_log_json(log, findings));
+	if (!options->json)
+		nspy_log_print(log, findings, stdout, options->report.colour);
+	return nspy_log_worst(findings);
+}
+
+/* Reads what is no trace; NULL if there is nothing. */
+static struct nspy_log *read_logs(struct nspy_inputs *inputs, struct nspy_findings *findings)
+{
+	struct nspy_log *log;
+	char error[256];
+
+	if (!inputs->foreign_count)
+		return NULL;
+	log = nspy_log_new();
+	for (size_t i = 0; i < inputs->foreign_count; i++) {
+		if (nspy_foreign_add(log, inputs->foreign[i], error, sizeof(error)) < 0)
+			nspy_inputs_problem(inputs, inputs->foreign[i], "%s", error);
+	}
+	nspy_log_judge(log, findings);
+	return log;
+}
+
 static int report_all(struct nspy_inputs *inputs, const struct options *options,
 		      const struct nspy_ignore *ignore)
 {
 	cJSON *jobs = cJSON_CreateArray();
+	struct nspy_findings found = {0};
+	struct nspy_log *log = read_logs(inputs, &found);
+	bool merge = log && inputs->job_count == 1;
 	int worst = 9, rc = NSPY_EXIT_OK;
 
 	if (inputs->job_count > 1 && !options->json)
 		say_jobs(inputs, stdout);
 	for (size_t i = 0; i < inputs->job_count; i++) {
-		int one = report_job(inputs->jobs[i], options, ignore, jobs);
+		int one = report_job(inputs->jobs[i], options, ignore, merge ? &found : NULL, jobs);
 
 		worst = one < worst ? one : worst;
 		if (!options->json && i + 1 < inputs->job_count)
 			puts("");
+	}
+	if (log && !merge) {
+		int one = report_logs(log, &found, options, jobs);
+
+		worst = one < worst ? one : worst;
 	}
 	if (options->json)
 		rc = print_json(inputs, jobs);
@@ -229,6 +254,8 @@ static int report_all(struct nspy_inputs *inputs, const struct options *options,
 	if (rc == NSPY_EXIT_OK && options->verify_path)
 		rc = nspy_verify(options->verify_path, jobs, options->json ? stderr : stdout);
 	cJSON_Delete(jobs);
+	nspy_findings_done(&found);
+	nspy_log_free(log);
 	if (rc == NSPY_EXIT_OK && options->fail_on >= 0 && worst <= options->fail_on)
 		rc = NSPY_EXIT_FINDING;
 	return rc;
@@ -246,7 +273,7 @@ static int run(int argc, char **argv)
 	if (options.ignore_path && !nspy_ignore_read(&ignore, options.ignore_path))
 		return NSPY_EXIT_USAGE;
 	nspy_inputs_add_arguments(&inputs, argc - optind, argv + optind);
-	if (inputs.job_count) {
+	if (inputs.job_count || inputs.foreign_count) {
 		rc = report_all(&inputs, &options, &ignore);
 	} else {
 		nspy_report_problems(&inputs, stderr);

@@ -75,6 +75,8 @@ static void texts_done(struct nspy_texts *texts)
 
 static void finding_free(struct nspy_finding *finding)
 {
+	if (!finding)
+		return;
 	free(finding->summary);
 	free(finding->cause);
 	free(finding->ignored);
@@ -90,7 +92,7 @@ void nspy_findings_drop(struct nspy_findings *list, enum nspy_finding_id id)
 
 	for (size_t i = 0; i < list->count; i++) {
 		if (list->items[i]->id == id)
-			finding_free(list->items[i]);
+			finding_free(list->items[i]); /* NULL: moved to another list */
 		else
 			list->items[kept++] = list->items[i];
 	}

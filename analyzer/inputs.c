@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "foreign/foreign.h"
 #include "ingest.h"
 #include "text.h"
 #include "trace_live.h"
@@ -253,6 +254,32 @@ static int peek_live(struct nspy_inputs *inputs, const char *path, uint64_t byte
 	return 0;
 }
 
+static void add_foreign(struct nspy_inputs *inputs, const char *path)
+{
+	inputs->foreign = nspy_grow(inputs->foreign, inputs->foreign_count,
+				    &inputs->foreign_capacity, sizeof(char *));
+	inputs->foreign[inputs->foreign_count++] = nspy_xstrdup(path);
+}
+
+/* A log, or a dump of another tool? A damaged trace is neither. */
+static bool take_foreign(struct nspy_inputs *inputs, const char *path)
+{
+	struct nspy_stream *stream;
+	const char *data;
+	size_t bytes;
+	bool yes;
+
+	if (ends_with(path, ".nspy") || ends_with(path, ".live") ||
+	    nspy_stream_open(path, &stream) < 0)
+		return false;
+	bytes = nspy_stream_peek(stream, &data);
+	yes = bytes > 0 && nspy_foreign_is(data, bytes);
+	nspy_stream_close(stream);
+	if (yes)
+		add_foreign(inputs, path);
+	return yes;
+}
+
 static void add_path(struct nspy_inputs *inputs, const char *path, const struct stat *st,
 		     bool asked)
 {
@@ -273,6 +300,8 @@ static void add_path(struct nspy_inputs *inputs, const char *path, const struct 
 		  : peek_segment(inputs, path, (uint64_t)st->st_size);
 	if (rc == -EBADMSG && asked && !live)
 		rc = peek_live(inputs, path, (uint64_t)st->st_size);
+	if (asked && (rc == -EBADMSG || rc == -ENODATA) && take_foreign(inputs, path))
+		return;
 	if (rc == -EBADMSG)
 		nspy_inputs_problem(inputs, path, "not an ncclspy trace (at offset 0)");
 	else if (rc == -ENODATA)
@@ -330,6 +359,11 @@ void nspy_inputs_add(struct nspy_inputs *inputs, const char *argument)
 	struct stat st;
 	int rc = stat(path, &st);
 
+	if (strcmp(argument, "-") == 0) {
+		add_foreign(inputs, argument);
+		free(path);
+		return;
+	}
 	if (rc < 0 && errno == ENOENT && !strchr(argument, '/')) {
 		char *root = nspy_inputs_root();
 		char *below = nspy_xasprintf("%s/%s", root, argument);
@@ -414,6 +448,9 @@ void nspy_inputs_done(struct nspy_inputs *inputs)
 		free(inputs->problems[i].text);
 	}
 	free(inputs->problems);
+	for (size_t i = 0; i < inputs->foreign_count; i++)
+		free(inputs->foreign[i]);
+	free(inputs->foreign);
 	nspy_map_done(&inputs->by_run);
 	*inputs = (struct nspy_inputs){0};
 }

@@ -24,6 +24,9 @@ struct nspy_inputs {
 	struct nspy_problem *problems;
 	size_t problem_count, problem_capacity;
 	struct nspy_map by_run; /* run id -> struct nspy_proc * */
+	char **foreign; /* files asked for that are logs or dumps of others; "-" is standard input
+			 */
+	size_t foreign_count, foreign_capacity;
 	size_t trace_files;
 	size_t stray_exits; /* exit notes of processes without a trace */
 };

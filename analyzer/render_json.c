@@ -72,7 +72,7 @@ static cJSON *culprit(const struct nspy_proc *proc)
 	return object;
 }
 
-static cJSON *finding_json(const struct nspy_finding *finding)
+cJSON *nspy_report_finding_json(const struct nspy_finding *finding)
 {
 	const struct nspy_catalog *entry = &nspy_catalog[finding->id];
 	cJSON *object = cJSON_CreateObject();
@@ -160,7 +160,7 @@ cJSON *nspy_report_json(const struct nspy_report *report)
 	cJSON_AddItemToObject(object, "totals", totals_json(report));
 	add_verdict(object, report);
 	for (size_t i = 0; i < report->findings.count; i++)
-		cJSON_AddItemToArray(findings, finding_json(report->findings.items[i]));
+		cJSON_AddItemToArray(findings, nspy_report_finding_json(report->findings.items[i]));
 	cJSON_AddItemToObject(object, "findings", findings);
 	nspy_report_remarks(report, &warn, &info);
 	nspy_report_not_seen(report, &not_seen);

@@ -82,9 +82,9 @@ static void print_head(const struct nspy_report *report, FILE *out)
 	nspy_str_done(&s);
 }
 
-static void print_verdict(const struct nspy_report *report, FILE *out, const struct paint *paint)
+void nspy_report_print_verdict(const struct nspy_finding *top, FILE *out, bool colour)
 {
-	const struct nspy_finding *top = nspy_report_top(report);
+	const struct paint *paint = colour ? &colours : &plain;
 
 	if (!top) {
 		fprintf(out,
@@ -105,8 +105,9 @@ static void print_texts(FILE *out, const char *before, const struct nspy_texts *
 		fprintf(out, INDENT "%s%s\n", before, texts->text[i]);
 }
 
-static void print_finding(const struct nspy_finding *finding, FILE *out, const struct paint *paint)
+void nspy_report_print_finding(const struct nspy_finding *finding, FILE *out, bool colour)
 {
+	const struct paint *paint = colour ? &colours : &plain;
 	const struct nspy_catalog *entry = &nspy_catalog[finding->id];
 
 	if (finding->ignored)
@@ -181,9 +182,9 @@ void nspy_report_print(const struct nspy_report *report, FILE *out, bool colour)
 		return;
 	}
 	print_head(report, out);
-	print_verdict(report, out, paint);
+	nspy_report_print_verdict(nspy_report_top(report), out, colour);
 	for (size_t i = 0; i < report->findings.count; i++)
-		print_finding(report->findings.items[i], out, paint);
+		nspy_report_print_finding(report->findings.items[i], out, colour);
 	if (!nspy_report_top(report))
 		print_passes(report, out, paint);
 	print_remarks(report, out, paint);

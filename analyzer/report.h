@@ -34,6 +34,10 @@ const struct nspy_finding *nspy_report_top(const struct nspy_report *report);
 int nspy_report_worst(const struct nspy_report *report);
 
 void nspy_report_print(const struct nspy_report *report, FILE *out, bool colour);
+/* Parts of it: top may be NULL. */
+void nspy_report_print_verdict(const struct nspy_finding *top, FILE *out, bool colour);
+void nspy_report_print_finding(const struct nspy_finding *finding, FILE *out, bool colour);
+struct cJSON *nspy_report_finding_json(const struct nspy_finding *finding);
 /* An object as analyzer/schema/report.schema.json describes it below "jobs". */
 struct cJSON *nspy_report_json(const struct nspy_report *report);
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-set -l commands report check dump explain
-set -l report "not __fish_seen_subcommand_from check dump explain"
+set -l commands report logs check dump explain
+set -l report "not __fish_seen_subcommand_from logs check dump explain"
 complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from $commands" -a "$commands"
 complete -c ncclspy-analyze -n $report -l attempt -x -d 'start of the job to analyse'
-complete -c ncclspy-analyze -n $report -l fail-on -x -a 'P0 P1 P2 none' -d 'exit 1 from this priority on'
+complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from check dump explain" -l fail-on -x -a 'P0 P1 P2 none' -d 'exit 1 from this priority on'
 complete -c ncclspy-analyze -n $report -l hang-after -x -d 'what counts as waiting in vain, seconds'
 complete -c ncclspy-analyze -n $report -l ignore -r -F -d 'findings known and accepted'
 complete -c ncclspy-analyze -n $report -l verify -r -F -d 'compare with an earlier report'

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tables of nccl-tests, settings, and what is left when only effects are known. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "log.h"
+#include "text.h"
+
+/* --- nccl-tests --- */
+
+#define RUNS_MIN   3u   /* fewer have no median worth the name */
+#define SHARE_NOTE 0.95 /* of the median: told below */
+#define SHARE_ACT  0.80
+
+static double figure(const struct nspy_log_bench_run *run)
+{
+	return run->avg > 0 ? run->avg : run->best;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static double median_of(const struct nspy_log *log, const char *host, size_t *ret_count)
+{
+	double *values = nspy_xcalloc(log->run_count + 1, sizeof(*values)), median = 0;
+	size_t count = 0;
+
+	for (size_t i = 0; i < log->run_count; i++) {
+		const struct nspy_log_bench_run *run = &log->runs[i];
+		bool ours = !host;
+
+		for (size_t h = 0; h < run->host_count && !ours; h++)
+			ours = strcmp(run->hosts[h], host) == 0;
+		if (ours && figure(run) > 0)
+			values[count++] = figure(run);
+	}
+	qsort(values, count, sizeof(*values), by_value);
+	if (count)
+		median = values[count / 2];
+	free(values);
+	*ret_count = count;
+	return median;
+}
+
+/* The node whose runs are slow throughout, while its partners are fine elsewhere. */
+static const char *slow_node(const struct nspy_log *log, double median)
+{
+	const char *worst = NULL;
+	double lowest = median * SHARE_NOTE;
+
+	for (size_t i = 0; i < log->run_count; i++) {
+		for (size_t h = 0; h < log->runs[i].host_count; h++) {
+			size_t count;
+			double own = median_of(log, log->runs[i].hosts[h], &count);
+
+			if (count >= 2 && own < lowest) {
+				lowest = own;
+				worst = log->runs[i].hosts[h];
+			}
+		}
+	}
+	return worst;
+}
+
+static void name_run(struct nspy_str *s, const struct nspy_log *log,
+		     const struct nspy_log_bench_run *run)
+{
+	const char *path = log->files[run->file].path, *base = strrchr(path, '/');
+
+	for (size_t h = 0; h < run->host_count; h++)
+		nspy_str_addf(s, "%s%s", h ? "-" : "", run->hosts[h]);
+	if (!run->host_count)
+		nspy_str_add(s, base ? base + 1 : path);
+}
+
+static void judge_even(const struct nspy_log *log, struct nspy_findings *out)
+{
+	size_t runs;
+	double median = median_of(log, NULL, &runs), worst = 1;
+	const char *node = slow_node(log, median);
+	struct nspy_finding *finding;
+	struct nspy_str s = {0};
+	size_t slow = 0;
+
+	if (runs < RUNS_MIN)
+		return;
+	for (size_t i = 0; i < log->run_count; i++) {
+		double share = figure(&log->runs[i]) / median;
+
+		if (share >= SHARE_NOTE || figure(&log->runs[i]) <= 0)
+			continue;
+		worst = share < worst ? share : worst;
+		if (slow++ < 8) {
+			nspy_str_addf(&s, "%s", s.bytes ? ", " : "");
+			name_run(&s, log, &log->runs[i]);
+			nspy_str_addf(&s, " %.0f %%", 100 * share);
+		}
+	}
+	if (slow) {
+		finding = nspy_log_finding(out, NSPY_FINDING_UNEVEN_NODE_BANDWIDTH,
+					   worst < SHARE_ACT ? 1 : 2, NSPY_LOG_CAUSE, 0);
+		finding->summary = nspy_xasprintf(
+			"%s%s%zu of %zu runs are below the median of %.4g GB/s: %s",
+			node ? node : "", node ? " is slow with every partner: " : "", slow, runs,
+			median, s.text);
+		finding->cause = nspy_xstrdup(finding->summary);
+	}
+	nspy_str_done(&s);
+}
+
+void nspy_log_judge_bench(const struct nspy_log *log, struct nspy_findings *out)
+{
+	struct nspy_finding *finding;
+	struct nspy_str s = {0};
+	int64_t wrong = 0;
+
+	for (size_t i = 0; i < log->run_count; i++) {
+		if (log->runs[i].wrong <= 0)
+			continue;
+		wrong += log->runs[i].wrong;
+		nspy_str_addf(&s, "%s", s.bytes ? ", " : "");
+		name_run(&s, log, &log->runs[i]);
+	}
+	if (wrong) {
+		finding = nspy_log_finding(out, NSPY_FINDING_DATA_CORRUPTION, 0, NSPY_LOG_CAUSE, 0);
+		finding->summary = nspy_xasprintf(
+			"nccl-tests counted %" PRId64 " wrong results: %s", wrong, s.text);
+		finding->cause = nspy_xstrdup(finding->summary);
+		for (size_t i = 0; i < log->event_count && finding->details.count < 4; i++) {
+			if (log->events[i]->rule == NSPY_LOG_TESTS_TABLE)
+				nspy_log_quote(log, finding, log->events[i]);
+		}
+	}
+	nspy_str_done(&s);
+	judge_even(log, out);
+}
+
+/* --- settings --- */
+
+/* Overrides that hang or corrupt where sizes do not fit what NCCL expects. */
+static bool risky(const char *name)
+{
+	return strstr(name, "BUFFSIZE") || strcmp(name, "NCCL_CHUNK_SIZE") == 0 ||
+	       strcmp(name, "NCCL_P2P_NET_CHUNKSIZE") == 0 || strcmp(name, "NCCL_NTHREADS") == 0;
+}
+
+/* Must be the same on all ranks. */
+static bool common(const char *name)
+{
+	return risky(name) || strcmp(name, "NCCL_ALGO") == 0 || strcmp(name, "NCCL_PROTO") == 0 ||
+	       strcmp(name, "NCCL_MIN_NCHANNELS") == 0 || strcmp(name, "NCCL_MAX_NCHANNELS") == 0 ||
+	       strcmp(name, "NCCL_NET") == 0 || strcmp(name, "NCCL_IB_DISABLE") == 0 ||
+	       strcmp(name, "NCCL_NVLS_ENABLE") == 0 || strcmp(name, "NCCL_CROSS_NIC") == 0;
+}
+
+/* LL128 moves 120 of 128 bytes: its buffers must be multiples of 120. */
+static bool impossible(const struct nspy_log_env *env)
+{
+	uint64_t value;
+
+	return strcmp(env->name, "NCCL_LL128_BUFFSIZE") == 0 &&
+	       nspy_parse_u64(env->value, &value) && value % 120 != 0;
+}
+
+static bool wrong_results(const struct nspy_log *log)
+{
+	for (size_t i = 0; i < log->event_count; i++) {
+		if (log->events[i]->rule == NSPY_LOG_XID &&
+		    (log->events[i]->number == 31 || log->events[i]->number == 13))
+			return true;
+	}
+	return nspy_log_any(log, NSPY_LOG_TESTS_TABLE) || nspy_log_any(log, NSPY_LOG_WATCHDOG) ||
+	       nspy_log_any(log, NSPY_LOG_SOCKET_SIZE) || nspy_log_any(log, NSPY_LOG_IB_SIZE);
+}
+
+static void judge_risky(const struct nspy_log *log, struct nspy_findings *out)
+{
+	struct nspy_finding *finding;
+	struct nspy_str s = {0};
+	bool bad = false;
+
+	for (size_t i = 0; i < log->env_count; i++) {
+		bad |= impossible(log->envs[i]);
+		if (risky(log->envs[i]->name))
+			nspy_str_addf(&s, "%s%s=%s", s.bytes ? ", " : "", log->envs[i]->name,
+				      log->envs[i]->value);
+	}
+	if (!s.bytes)
+		return;
+	finding = nspy_log_finding(out, NSPY_FINDING_ENV_HARMFUL,
+				   wrong_results(log) ? 0
+				   : bad              ? 1
+						      : 2,
+				   NSPY_LOG_CAUSE, 0);
+	finding->summary =
+		nspy_xasprintf("sizes inside NCCL are overridden (%s), which can hang, corrupt "
+			       "data or fault on the GPU%s",
+			       s.text, wrong_results(log) ? ", as happened here" : "");
+	finding->cause = nspy_xstrdup(finding->summary);
+	nspy_str_done(&s);
+}
+
+/* One GPU that all failing runs have in common and no passing run used. */
+static void judge_subsets(const struct nspy_log *log, struct nspy_findings *out)
+{
+	uint64_t guilty = log->subsets_bad & ~log->subsets_good;
+	struct nspy_finding *finding;
+	int64_t gpus[64];
+	struct nspy_str s = {0};
+	size_t count = 0;
+
+	for (int64_t i = 0; i < 64; i++) {
+		if (guilty >> i & 1)
+			gpus[count++] = i;
+	}
+	if (log->subset_bad_count < 2 || !log->subsets_good || count == 0 || count > 2)
+		return;
+	nspy_add_ranges(&s, gpus, count);
+	finding = nspy_log_finding(out, NSPY_FINDING_CUDA_DEVICE_FAULT, 0, NSPY_LOG_SYMPTOM, 0);
+	finding->summary =
+		nspy_xasprintf("GPU %s is in all runs that fail and in none that passes", s.text);
+	finding->cause = nspy_xstrdup(finding->summary);
+	nspy_str_done(&s);
+}
+
+/* An interface that leads nowhere, in a job of several nodes or one that cannot connect. */
+static void judge_interface(const struct nspy_log *log, struct nspy_findings *out)
+{
+	const char *host = NULL;
+	bool several = nspy_log_any(log, NSPY_LOG_CONNECT) || nspy_log_any(log, NSPY_LOG_RETRIES);
+
+	for (size_t i = 0; i < log->source_count && !several; i++) {
+		const char *own = nspy_proc_fact(log->sources[i]->proc, "host");
+
+		several = own && host && strcmp(own, host) != 0;
+		host = own ? own : host;
+	}
+	for (size_t i = 0; several && i < log->event_count; i++) {
+		const struct nspy_log_event *event = log->events[i];
+		struct nspy_finding *finding;
+
+		if (event->rule != NSPY_LOG_BOOT_USING && event->rule != NSPY_LOG_BOOT_USING2)
+			continue;
+		finding = nspy_log_finding(out, NSPY_FINDING_SOCKET_IFNAME_INVALID, 1,
+					   NSPY_LOG_CAUSE, event->order);
+		finding->summary =
+			nspy_xasprintf("NCCL chose the interface %s, which does not lead to other "
+				       "nodes",
+				       event->peer);
+		finding->cause = nspy_xstrdup(finding->summary);
+		nspy_finding_blame(finding, event->source->proc);
+		nspy_log_quote(log, finding, event);
+		return;
+	}
+}
+
+void nspy_log_judge_env(const struct nspy_log *log, struct nspy_findings *out)
+{
+	judge_subsets(log, out);
+	judge_interface(log, out);
+	judge_risky(log, out);
+	for (size_t i = 0; i < log->env_count; i++) {
+		for (size_t k = i + 1; k < log->env_count; k++) {
+			const struct nspy_log_env *a = log->envs[i], *b = log->envs[k];
+			struct nspy_finding *finding;
+
+			if (strcmp(a->name, b->name) != 0 || !common(a->name) ||
+			    a->first == b->first)
+				continue;
+			finding = nspy_log_finding(out, NSPY_FINDING_STACK_DRIFT, 1, NSPY_LOG_CAUSE,
+						   b->first->first_line);
+			finding->summary = nspy_xasprintf("%s is %s on some ranks and %s on others",
+							  a->name, a->value, b->value);
+			finding->cause = nspy_xstrdup(finding->summary);
+			nspy_finding_blame(finding, a->sources < b->sources ? a->first->proc
+									    : b->first->proc);
+			return;
+		}
+	}
+}
+
+/* --- only effects --- */
+
+static const char *most_blamed(const struct nspy_log *log, size_t *ret_votes, size_t *ret_sources)
+{
+	const char *best = NULL;
+
+	*ret_votes = *ret_sources = 0;
+	for (size_t i = 0; i < log->event_count; i++) {
+		const struct nspy_log_event *event = log->events[i];
+		size_t votes = 0;
+
+		if (event->klass != NSPY_LOG_EFFECT || !event->peer ||
+		    event->rule == NSPY_LOG_CHAIN)
+			continue;
+		++*ret_sources;
+		for (size_t k = 0; k < log->event_count; k++)
+			votes += log->events[k]->klass == NSPY_LOG_EFFECT && log->events[k]->peer &&
+				 log->events[k]->rule != NSPY_LOG_CHAIN &&
+				 strcmp(log->events[k]->peer, event->peer) == 0;
+		if (votes > *ret_votes) {
+			*ret_votes = votes;
+			best = event->peer;
+		}
+	}
+	return best;
+}
+
+/* A failed call says less than a warning, and what also happens at a normal end least. */
+static int rank_of(const struct nspy_log_event *event)
+{
+	return 2 * event->priority + (event->rule == NSPY_LOG_CHAIN);
+}
+
+static const struct nspy_log_event *first_effect(const struct nspy_log *log)
+{
+	const struct nspy_log_event *first = NULL;
+
+	for (size_t i = 0; i < log->event_count; i++) {
+		if (log->events[i]->klass != NSPY_LOG_EFFECT)
+			continue;
+		if (!first || rank_of(log->events[i]) < rank_of(first))
+			first = log->events[i];
+	}
+	return first;
+}
+
+static bool starting(const struct nspy_log *log)
+{
+	for (size_t i = 0; i < log->event_count; i++) {
+		const struct nspy_log_event *event = log->events[i];
+
+		if (event->rule == NSPY_LOG_CHAIN && event->peer &&
+		    strstr(event->peer, "bootstrap.cc"))
+			return true;
+	}
+	return false;
+}
+
+void nspy_log_judge_deaths(const struct nspy_log *log, struct nspy_findings *out)
+{
+	const struct nspy_log_event *first = first_effect(log);
+	bool start = starting(log);
+	size_t votes, sources;
+	const char *peer = most_blamed(log, &votes, &sources);
+	struct nspy_finding *finding;
+
+	if (!first)
+		return;
+	finding = nspy_log_finding(out,
+				   start ? NSPY_FINDING_BOOTSTRAP_CONNECT_FAILED : first->finding,
+				   start ? 0 : first->priority, NSPY_LOG_EFFECT, first->order);
+	if (start)
+		finding->summary =
+			nspy_xasprintf("a connection was closed while NCCL started, by %s: that "
+				       "rank ended, or it is no rank at all but a scanner or a "
+				       "health check",
+				       peer ? peer : "a peer");
+	else if (peer)
+		finding->summary = nspy_xasprintf(
+			"%s; peer %s, named by %zu of %zu such lines: its own log "
+			"says more, or is missing",
+			first->meaning ? first->meaning : nspy_log_rules[first->rule].meaning, peer,
+			votes, sources);
+	else
+		finding->summary = nspy_xasprintf(
+			"%s; only effects of trouble elsewhere are in these logs",
+			first->meaning ? first->meaning : nspy_log_rules[first->rule].meaning);
+	finding->cause = nspy_xstrdup(finding->summary);
+	finding->confidence = NSPY_WEAK;
+	for (size_t i = 0; i < log->event_count && finding->details.count < 6; i++) {
+		if (log->events[i]->klass == NSPY_LOG_EFFECT)
+			nspy_log_quote(log, finding, log->events[i]);
+	}
+	if (first->rule == NSPY_LOG_LOCAL_CLOSED)
+		nspy_finding_detail(finding,
+				    "local rank %" PRId64 " of that node was the first to go",
+				    first->number);
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How processes ended, as launchers and Python say it. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+
+static const struct {
+	int signal;
+	enum nspy_log_class klass;
+	const char *meaning;
+} signals[] = {
+	{4, NSPY_LOG_CAUSE, "SIGILL"},
+	/* Mostly PyTorch's watchdog or a failed check of another rank's making. */
+	{6, NSPY_LOG_EFFECT, "SIGABRT: gave up by itself"},
+	{7, NSPY_LOG_CAUSE, "SIGBUS: mapped memory could not be provided, usually a full /dev/shm"},
+	{8, NSPY_LOG_CAUSE, "SIGFPE"},
+	{9, NSPY_LOG_CAUSE, "SIGKILL: out of memory, an eviction or a cancelled job"},
+	{11, NSPY_LOG_CAUSE, "SIGSEGV: a crash"},
+	/* Launchers end the others when one rank is gone. */
+	{15, NSPY_LOG_EFFECT, "SIGTERM: asked to end"},
+};
+
+/* code: exit status, or the negative number of a signal; 128 + n is a signal as well. */
+static void ended(struct nspy_log_look *look, enum nspy_log_rule_id rule, int64_t code,
+		  int64_t rank)
+{
+	struct nspy_log_event *event;
+	int64_t number = code < 0 ? -code : code > 128 && code < 160 ? code - 128 : 0;
+
+	if (code == 0)
+		return;
+	event = nspy_log_event(look, rule, code * 65536 + (rank < 0 ? 65535 : rank), NULL, 0);
+	event->rank = rank;
+	event->klass = number ? NSPY_LOG_CAUSE : NSPY_LOG_EFFECT;
+	look->source->trouble++;
+	if (event->meaning)
+		return;
+	for (size_t i = 0; i < nspy_array_size(signals); i++) {
+		if (signals[i].signal == number) {
+			event->klass = signals[i].klass;
+			event->priority = number == 15 ? 1 : 0;
+			event->meaning = nspy_xasprintf("ended by signal %d (%s)", (int)number,
+							signals[i].meaning);
+		}
+	}
+	if (!event->meaning)
+		event->meaning = number ? nspy_xasprintf("ended by signal %d", (int)number)
+					: nspy_xasprintf("ended with exit code %d", (int)code);
+}
+
+/* "... process rank 3 with PID 0 on node a exited on signal 9 (Killed)." */
+static void take_mpi(struct nspy_log_look *look)
+{
+	int64_t signal = 0, rank = -1;
+
+	nspy_log_number(look->line->text, "exited on signal ", &signal);
+	nspy_log_number(look->line->text, "process rank ", &rank);
+	ended(look, NSPY_LOG_MPI_SIGNAL, -signal, rank);
+}
+
+/* "failed (exitcode: -9) local_rank: 3 (pid: 17) of binary"; table: "exitcode  : -9 (pid: 17)" */
+static void take_elastic(struct nspy_log_look *look, enum nspy_log_rule_id rule)
+{
+	int64_t code = 0, rank = -1;
+
+	if (!nspy_log_number(look->line->text, "(exitcode: ", &code))
+		nspy_log_number(look->line->text, "exitcode  : ", &code);
+	if (!nspy_log_number(look->line->text, "global_rank: ", &rank))
+		nspy_log_number(look->line->text, "local_rank: ", &rank);
+	ended(look, rule, code, rank);
+}
+
+/* "Exit Code:    137", "command terminated with exit code 139": smaller codes say little */
+static void take_code(struct nspy_log_look *look)
+{
+	const char *p = look->line->text + look->at;
+
+	while (*p == ' ' || *p == ':' || *p == '\t' || *p == '=')
+		p++;
+	if (isdigit((unsigned char)*p) && strtoll(p, NULL, 10) > 128)
+		ended(look, NSPY_LOG_EXIT_CODE, strtoll(p, NULL, 10), -1);
+}
+
+/* "srun: error: node3: task 12: Killed" or "Exited with exit code 1" */
+static void take_srun(struct nspy_log_look *look)
+{
+	const char *text = look->line->text;
+	int64_t code = 1, rank = -1;
+
+	if (strstr(text, "Terminated") || strstr(text, "Force Terminated"))
+		code = -15;
+	else if (strstr(text, "Killed"))
+		code = -9;
+	else if (strstr(text, "Segmentation fault"))
+		code = -11;
+	else if (strstr(text, "Bus error"))
+		code = -7;
+	else if (strstr(text, "Aborted"))
+		code = -6;
+	else if (!nspy_log_number(text, "exit code ", &code))
+		return;
+	if (!nspy_log_number(text, "task ", &rank))
+		nspy_log_number(text, "tasks ", &rank);
+	ended(look, NSPY_LOG_SRUN_EXIT, code, rank);
+}
+
+/*
+ * The last line of a traceback, "ValueError: ...". Of errors that PyTorch raises for NCCL other
+ * lines tell more.
+ */
+static void take_exception(struct nspy_log_look *look)
+{
+	const char *text = look->line->text, *at = text + look->at - strlen("Error: "), *begin = at;
+	struct nspy_log_source *s = look->source;
+	struct nspy_log_event *event;
+
+	if (!s->traceback)
+		return;
+	while (begin > text &&
+	       (isalnum((unsigned char)begin[-1]) || begin[-1] == '.' || begin[-1] == '_'))
+		begin--;
+	if (begin == at || nspy_log_has(begin, "Dist|NCCL|ChildFailed|Gloo|timed out|c10d"))
+		return;
+	s->traceback = false;
+	event = nspy_log_event(look, NSPY_LOG_PYTHON_ERROR, 0, NULL, 0);
+	event->klass = NSPY_LOG_SYMPTOM;
+	s->trouble++;
+	nspy_log_keep(&s->exception, begin, strlen(begin));
+	if (!event->meaning)
+		event->meaning = nspy_xasprintf("the program ended with %.120s", s->exception);
+}
+
+void nspy_log_take_exit(struct nspy_log_look *look, enum nspy_log_rule_id rule)
+{
+	switch (rule) {
+	case NSPY_LOG_TRACEBACK:
+		look->source->traceback = true;
+		return;
+	case NSPY_LOG_PYTHON_ERROR:
+		take_exception(look);
+		return;
+	case NSPY_LOG_EXIT_CODE:
+		take_code(look);
+		return;
+	case NSPY_LOG_MPI_SIGNAL:
+		take_mpi(look);
+		return;
+	case NSPY_LOG_ELASTIC_EXIT:
+	case NSPY_LOG_ELASTIC_EXIT2:
+		take_elastic(look, rule);
+		return;
+	default:
+		take_srun(look);
+		return;
+	}
+}

@@ -1,0 +1,456 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole logs, dumps and tables through `ncclspy-analyze logs` and `report`: what must be said, about
+whom, and where nothing may be said. All of it is made up here; the lines are as components print them.
+
+Usage: test_logs_cli.py ncclspy-analyze"""
+import gzip
+import json
+import pickle
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ANALYZE = ""
+TRACES = Path(__file__).parent.parent / "golden" / "v1"
+
+
+def run(*args, stdin=None):
+    return subprocess.run([ANALYZE, *map(str, args)], input=stdin, capture_output=True, check=False,
+                          timeout=120)
+
+
+def read(text=None, files=(), command="logs"):
+    """The findings, and problems."""
+    done = run(command, "--json", *(files or ["-"]),
+               stdin=text.encode("utf-8", "surrogateescape") if text is not None else b"")
+    document = json.loads(done.stdout)
+    return document["jobs"][0]["findings"], done.stderr.decode()
+
+
+def nccl(rank, text, host=None, warn=""):
+    host = host or f"node{rank // 4}"
+    return f"{host}:{1000 + rank}:{2000 + rank} [{rank % 4}] {warn or 'NCCL INFO'} {text}"
+
+
+def init(rank, nranks=8, done=True, comm="0xabc123"):
+    head = f"ncclCommInitRank comm 0x55 rank {rank} nranks {nranks} cudaDev {rank % 4} nvmlDev 0 " \
+           f"busId 3b000 commId {comm}"
+    yield nccl(rank, f"{head} - Init START")
+    if done:
+        yield nccl(rank, f"{head} - Init COMPLETE")
+
+
+def healthy(ranks=8):
+    for rank in range(ranks):
+        yield nccl(rank, "NCCL version 2.28.9+cuda12.9")
+        yield nccl(rank, "NET/Plugin: Could not find: libnccl-net.so")
+        yield nccl(rank, "Bootstrap: Using eth0:10.0.0.1<0>")
+        yield nccl(rank, "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>")
+        yield nccl(rank, "socketPollConnect: connect to 10.0.0.2<4711> returned Connection refused, "
+                         "retrying (1/34) after sleep for 100 msec")
+        yield nccl(rank, "Using network IB")
+        yield from init(rank, ranks)
+        yield nccl(rank, "comm 0x55 rank 0 nranks 8 cudaDev 0 busId 1 - Destroy COMPLETE")
+    yield "step 100 loss 2.3 | no Error in sight"
+
+
+def watchdog(rank, seq=241, op="ALLREDUCE", numel=6, enqueued=None, pg=0):
+    tag = f"[rank{rank}]:[E101 10:00:00.1 ProcessGroupNCCL.cpp:616] [PG ID {pg} PG GUID {pg} Rank {rank}]"
+    yield f"{tag} Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, OpType={op}, " \
+          f"NumelIn={numel}, NumelOut={numel}, Timeout(ms)=600000) ran for 600086 milliseconds " \
+          "before timing out."
+    yield f"{tag} failure detected by watchdog at work sequence id: {seq} PG status: last enqueued " \
+          f"work: {seq if enqueued is None else enqueued}, last completed work: {seq - 1}"
+
+
+class Logs(unittest.TestCase):
+    def first(self, lines, finding, *words):
+        found, _ = read("\n".join(lines) + "\n")
+        self.assertTrue(found, "nothing found")
+        self.assertEqual(found[0]["id"], finding, found[0]["summary"])
+        for word in words:
+            self.assertIn(word, found[0]["summary"])
+        return found
+
+    def silent(self, lines):
+        found, _ = read("\n".join(lines) + "\n")
+        self.assertEqual([f["id"] for f in found if f["priority"] != "P2"], [])
+
+    # --- nothing wrong ---
+
+    def test_healthy_logs_are_silent(self):
+        self.silent(healthy())
+        self.assertEqual(run("logs", "-", stdin="\n".join(healthy()).encode()).returncode, 0)
+
+    def test_plain_tcp_cluster_is_silent(self):
+        lines = [nccl(r, t) for r in range(8) for t in (
+            "NET/IB : No device found.", "NET/Socket : Using [0]eth0:10.0.0.1<0>",
+            "Failed to initialize NET plugin IB", "Using network Socket")]
+        self.silent(lines)
+
+    def test_names_that_resolve_later_are_silent(self):
+        self.silent(["[W socket.cpp:601] [c10d] The IPv6 network addresses of (head, 29500) cannot be "
+                     "retrieved (gai error: -2 - Name or service not known)."] + list(healthy()))
+
+    def test_normal_end_is_silent(self):
+        self.silent([*healthy(), '[W TCPStore.cpp:115] Failed to check the "should dump" flag on TCPStore, '
+                     "(maybe TCPStore server has shut down too early)",
+                     "[W TCPStore.cpp:106] [c10d] sendBytes failed on SocketImpl(fd=3): Broken pipe"])
+
+    # --- who is it ---
+
+    def test_cause_before_consequences(self):
+        lines = list(healthy())
+        lines += [nccl(r, "socketProgress: Connection closed by remote peer node0<51159>",
+                       warn="misc/socket.cc:49 NCCL WARN") for r in (1, 5, 6)]
+        lines += [nccl(3, "Cuda failure 'out of memory'", warn="include/alloc.h:178 NCCL WARN")]
+        lines += [nccl(r, "Socket recv failed while polling for opId=0x1",
+                       warn="proxy.cc:1143 NCCL WARN") for r in (0, 2)]
+        found = self.first(lines, "CUDA_OOM", "rank 3")
+        self.assertEqual([c["rank"] for c in found[0]["culprits"]], [3])
+        self.assertTrue(found[0]["consequences"])
+        self.assertEqual(len([f for f in found if f["priority"] == "P0"]), 1)
+
+    def test_effects_alone_name_the_peer(self):
+        lines = [nccl(r, f"socketProgress: Connection closed by remote peer 10.0.0.{p}<5{r}>",
+                      warn="misc/socket.cc:49 NCCL WARN") for r, p in ((0, 7), (1, 7), (2, 9), (4, 7))]
+        self.first(lines, "RANK_DIED", "10.0.0.7", "3 of 4")
+
+    def test_late_rank_has_the_lowest_counter(self):
+        lines = list(healthy())
+        for rank in (0, 1, 2, 3, 4, 5, 7):
+            lines += watchdog(rank, enqueued=315)
+        lines += list(watchdog(6, seq=240, enqueued=239))
+        found = self.first(lines, "TORCH_WATCHDOG_TIMEOUT", "rank 6", "239")
+        self.assertEqual([c["rank"] for c in found[0]["culprits"]], [6])
+
+    def test_rank_that_says_nothing_is_told(self):
+        lines = list(healthy())
+        for rank in (0, 1, 2, 3, 4, 6, 7):
+            lines += watchdog(rank)
+        found = self.first(lines, "TORCH_WATCHDOG_TIMEOUT", "no such line from ranks 5")
+        self.assertEqual([c["rank"] for c in found[0]["culprits"]], [5])
+
+    def test_equal_counters_blame_nobody(self):
+        lines = [line for rank in range(4) for line in watchdog(rank)]
+        found = self.first(lines, "TORCH_WATCHDOG_TIMEOUT", "nobody is late")
+        self.assertEqual(found[0]["culprits"], [])
+
+    def test_sizes_of_the_same_operation_differ(self):
+        lines = [line for r in range(4) for line in watchdog(r, numel=8 if r == 2 else 6)]
+        self.first(lines, "COLLECTIVE_MISMATCH", "rank 2", "8 elements")
+        # Groups count on their own: the same numbers in two groups say nothing.
+        lines = [line for r in range(4) for line in watchdog(r, numel=6 + r // 2, pg=r // 2)]
+        self.first(lines, "TORCH_WATCHDOG_TIMEOUT")
+
+    def test_rank_that_was_killed_before_the_timeout(self):
+        lines = list(healthy()) + ["(Actor pid=7, ip=10.0.0.4) Worker exit type: SYSTEM_ERROR"]
+        for rank in (0, 1, 2, 3):
+            lines += watchdog(rank)
+        self.first(lines, "RANK_DIED")
+
+    def test_init_that_does_not_end(self):
+        lines = [x for r in range(8) for x in init(r, done=r != 5)]
+        self.first(lines, "INIT_TIMEOUT", "ranks 5", "7 finished")
+        lines = [x for r in (0, 1, 2, 4, 5, 6, 7) for x in init(r, done=False)]
+        self.first(lines, "RANKS_MISSING", "no word from ranks 3")
+        # One rank's log, cut off: nobody knows.
+        self.silent(list(init(0, done=False)))
+
+    def test_networks_and_nics_differ(self):
+        lines = [nccl(r, "Using network " + ("Socket" if r == 6 else "IB")) for r in range(8)]
+        found = self.first(lines, "NETWORK_MIXED", "pid 1006 on node1")
+        self.assertEqual([c["pid"] for c in found[0]["culprits"]], [1006])
+        lines = [nccl(r, "NET/OFI Selected provider is efa, fabric is efa (found "
+                      f"{31 if r == 4 else 32} nics)") for r in range(8)]
+        self.first(lines, "NIC_COUNT_LOW", "31", "32")
+
+    def test_versions_differ_in_one_communicator(self):
+        lines = [x for r in range(4) for x in [nccl(r, f"NCCL version 2.2{8 if r else 7}.3+cuda12.9"),
+                                               *init(r, 4)]]
+        self.first(lines, "VERSION_MISMATCH", "2.27.3", "2.28.3")
+        # Two jobs in one file may.
+        self.silent([x for r in range(2) for x in [nccl(r, f"NCCL version 2.2{8 - r}.3+cuda12.9"),
+                                                   *init(0, 1, comm=f"0x{r + 1}")]])
+
+    def test_gpudirect_at_one_end(self):
+        self.first(["9[1a000] -> 2[6b000] [send] via NET/IB/0/GDRDMA",
+                    "9[1a000] -> 2[6b000] [receive] via NET/IB/1"], "NO_GPUDIRECT_RDMA", "rank 2")
+
+    def test_tcp_instead_of_efa(self):
+        lines = [nccl(r, t) for r in range(8) for t in (
+            "NET/OFI No eligible providers were found", "NET/IB : No device found.",
+            "Using network Socket")]
+        self.first(lines, "TCP_FALLBACK")
+        lines = [nccl(r, "NET/OFI Only EFA provider is supported") for r in range(2)] + [
+            nccl(0, "NET/OFI aws-ofi-nccl initialization failed"), nccl(0, "Using network Socket")]
+        self.silent(lines)
+
+    def test_prefixes_and_interleaving(self):
+        oom = "include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'"
+        for line in (f"[1,3]<stderr>:n1:10:11 [3] {oom}", f" 3: n1:10:11 [3] {oom}",
+                     f"2026-01-02T03:04:05Z [rank3]: n1:10:11 [3] {oom}",
+                     f"\x1b[31m[rank3]:\x1b[0m n1:10:11 [3] {oom}",
+                     json.dumps({"log": f"[rank3]: n1:10:11 [3] {oom}\n", "stream": "stderr"}),
+                     f"10%|#  |\r[rank3]: n1:10:11 [3] {oom}",
+                     f"[rank1]: n9:1:2 [0] NCCL INFO half a li[rank3]: n1:10:11 [3] {oom}"):
+            with self.subTest(line=line):
+                self.first([line], "CUDA_OOM", "rank 3")
+        self.first([f"[pod/trainer-7/main] {oom}"], "CUDA_OOM", "trainer-7")
+
+    def test_xids(self):
+        self.first(["NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus."], "GPU_XID",
+                   "0000:3b:00")
+        found, _ = read("NVRM: Xid (PCI:0000:3b:00): 43, pid=1\nrank3: Fatal Python error: "
+                        "Segmentation fault\n")
+        self.assertEqual(found[0]["id"], "RANK_DIED")
+
+    def test_exceptions_of_the_program(self):
+        self.first(["[rank3]: Traceback (most recent call last):",
+                    "[rank3]:   File \"t.py\", line 3, in main",
+                    "[rank3]: ValueError: bad shape"], "RANK_DIED", "ValueError: bad shape")
+
+    def test_settings_that_break(self):
+        lines = [nccl(0, "NCCL_CHUNK_SIZE set by environment to 1048576."),
+                 "NVRM: Xid (PCI:0000:3b:00): 31, pid=1, name=python"]
+        self.first(lines, "ENV_HARMFUL", "NCCL_CHUNK_SIZE")
+        self.first([nccl(0, "NCCL_PROTO set by environment to Simple"),
+                    nccl(5, "NCCL_PROTO set by environment to LL128")], "STACK_DRIFT", "NCCL_PROTO")
+
+
+def table(busbw, wrong=0, hosts=("a", "b")):
+    yield "# nThread 1 nGpus 1 minBytes 8 maxBytes 1073741824 step: 2(factor) warmup iters: 5"
+    for rank, host in enumerate(hosts):
+        yield f"#  Rank  {rank} Group  0 Pid   47{rank} on  {host} device  0 [0x3b] NVIDIA H100"
+    yield "#       size         count      type   redop    root     time   algbw   busbw #wrong     " \
+          "time   algbw   busbw #wrong"
+    yield f"  1073741824     268435456     float     sum      -1   4100.1  {busbw / 1.9:.2f}  {busbw:.2f}" \
+          f"      {wrong}   4099.9  {busbw / 1.9:.2f}  {busbw:.2f}    N/A"
+    yield f"# Avg bus bandwidth    : {busbw}"
+
+
+class InFolder(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = Path(self.folder.name)
+
+    def write(self, name, text):
+        (self.path / name).write_text(text if isinstance(text, str) else "\n".join(text) + "\n",
+                                      encoding="utf-8")
+        return self.path / name
+
+
+class Tables(InFolder):
+    def test_wrong_results(self):
+        found, _ = read("\n".join(table(300, wrong=17)))
+        self.assertEqual(found[0]["id"], "DATA_CORRUPTION")
+        self.assertIn("17", found[0]["summary"])
+        found, _ = read("\n".join(table(300)))
+        self.assertEqual(found, [])
+
+    def test_slow_node_from_its_pairs(self):
+        names = "abcd"
+        for i, x in enumerate(names):
+            for y in names[i + 1:]:
+                self.write(f"{x}{y}.log", table(290 if "c" not in (x, y) else 200, hosts=(x, y)))
+        found, _ = read(files=[self.path])
+        self.assertEqual(found[0]["id"], "UNEVEN_NODE_BANDWIDTH")
+        self.assertEqual(found[0]["priority"], "P1")
+        self.assertTrue(found[0]["summary"].startswith("c is slow"), found[0]["summary"])
+
+    def test_small_differences_are_notes_or_nothing(self):
+        for i, busbw in enumerate((300, 298, 301, 280)):
+            self.write(f"{i}.log", table(busbw))
+        found, _ = read(files=[self.path])
+        self.assertEqual([f["priority"] for f in found], ["P2"])
+        self.write("3.log", table(291))
+        self.assertEqual(read(files=[self.path])[0], [])
+
+    def test_json_of_nccl_tests(self):
+        def half(wrong):
+            return {"time": 1.0, "alg_bw": 1.0, "bus_bw": 300.0, "nwrong": wrong}
+        text = json.dumps({"version": "2.17.8", "config": {"devices": []}, "results": [
+            {"size": 8, "out_of_place": half(0), "in_place": half(3)}]})
+        self.assertEqual(read(text)[0][0]["id"], "DATA_CORRUPTION")
+
+    def test_ras(self):
+        def rank(n, count):
+            return {"rank": n, "host": "10.0.0.1", "pid": n, "status": {"init_state": 0,
+                    "async_error": 0}, "collective_counts": {"AllReduce": count}}
+        comm = {"hash": "0xae", "size": 3, "ranks": [rank(0, 7), rank(1, 7)], "missing_ranks": [
+            {"rank": 2, "host": "10.0.0.2", "pid": 9, "status": {"considered_dead": True}}]}
+        found, _ = read(json.dumps({"nccl_version": "2.29.2", "communicators": [comm]}))
+        self.assertEqual((found[0]["id"], found[0]["culprits"][0]["rank"]), ("RANK_DIED", 2))
+        comm = {"hash": "0xae", "ranks": [rank(0, 7), rank(1, 6)], "missing_ranks": []}
+        found, _ = read(json.dumps({"nccl_version": "2.29.2", "communicators": [comm]}))
+        self.assertEqual((found[0]["id"], found[0]["culprits"][0]["rank"]), ("COLLECTIVE_HANG", 1))
+        comm["ranks"][1] = rank(1, 7)
+        self.assertEqual(read(json.dumps({"communicators": [comm]}))[0], [])
+
+    def inspector(self, late, compact):
+        paths = []
+        for rank in range(4):
+            head = {"header": {"id": "0xabc", "rank": rank, "n_ranks": 4, "nnodes": 1},
+                    "metadata": {"inspector_output_format_version": "v4.0", "hostname": "n", "pid": rank}}
+            lines = [json.dumps(head)] if compact else []
+            for sn in range(60):
+                us = 400 if (late if late is not None else sn % 4) == rank else 900
+                perf = {"coll_perf": {"coll": "AllReduce", "coll_sn": sn, "coll_exec_time_us": us}}
+                lines.append(json.dumps(perf if compact else {**head, **perf}))
+            paths.append(self.path / f"i{rank}.json.gz")
+            paths[-1].write_bytes(gzip.compress("\n".join(lines).encode()))
+        return paths
+
+    def test_inspector(self):
+        for compact in (False, True):
+            found, _ = read(files=self.inspector(2, compact))
+            self.assertEqual((found[0]["id"], found[0]["summary"][:6]), ("STRAGGLER_RANK", "rank 2"))
+        self.assertEqual(read(files=self.inspector(None, False))[0], [])
+
+
+def entry(seq, name="all_reduce", size=16, dtype="Float", state="completed", pg="0"):
+    return {"frames": [{"name": "main", "filename": "t.py", "line": 3}], "record_id": seq, "pg_id": 0,
+            "process_group": [pg, "default_pg"], "collective_seq_id": seq, "p2p_seq_id": 0, "op_id": seq,
+            "profiling_name": f"nccl:{name}", "time_created_ns": 1, "input_sizes": [[size]],
+            "input_dtypes": [dtype], "output_sizes": [[size]], "output_dtypes": [dtype], "state": state,
+            "is_p2p": False}
+
+
+def dump(entries, ranks=4):
+    return {"version": "2.10", "entries": entries, "pg_config": {
+        "0": {"name": "0", "desc": "default_pg", "ranks": str(list(range(ranks)))}},
+        "pg_status": {}}
+
+
+class Flight(InFolder):
+    def dumps(self, per_rank, as_json=False, protocol=2):
+        paths = []
+        for rank, entries in per_rank.items():
+            path = self.path / f"nccl_trace_rank_{rank}"
+            tree = dump(entries)
+            path.write_bytes(json.dumps(tree).encode() if as_json else pickle.dumps(tree, protocol))
+            paths.append(path)
+        return read(files=paths)
+
+    def test_all_is_well(self):
+        for protocol in range(2, 6):
+            found, errors = self.dumps({r: [entry(s) for s in range(1, 20)] for r in range(4)},
+                                       protocol=protocol)
+            self.assertEqual((found, errors), ([], ""))
+
+    def test_rank_that_did_not_come(self):
+        waiting = [entry(s) for s in range(1, 9)] + [entry(9, state="started")]
+        for as_json in (False, True):
+            found, _ = self.dumps({0: waiting, 1: waiting, 2: waiting[:-1], 3: waiting}, as_json)
+            self.assertEqual(found[0]["id"], "COLLECTIVE_HANG")
+            self.assertEqual([c["rank"] for c in found[0]["culprits"]], [2])
+            self.assertIn("#9", found[0]["summary"])
+
+    def test_mismatches(self):
+        good = [entry(s) for s in range(1, 9)]
+        for bad, word in ((entry(9, name="broadcast"), "operation"), (entry(9, size=8), "size"),
+                          (entry(9, dtype="Half"), "data type")):
+            end = entry(9, state="scheduled")
+            found, _ = self.dumps({0: good + [end], 1: good + [bad], 2: good + [end], 3: good + [end]})
+            self.assertEqual(found[0]["id"], "COLLECTIVE_MISMATCH")
+            self.assertEqual([c["rank"] for c in found[0]["culprits"]], [1])
+            self.assertIn(word, found[0]["summary"])
+
+    def test_progress_is_no_mismatch(self):
+        good = [entry(s) for s in range(1, 9)]
+        found, _ = self.dumps({r: good + [entry(9, state="completed" if r else "started")]
+                               for r in range(4)})
+        self.assertTrue(all(f["culprits"] == [] for f in found), found)
+        # Where sizes may differ nothing is compared.
+        found, _ = self.dumps({r: good + [entry(9, name="all_to_all", size=r)] for r in range(4)})
+        self.assertEqual(found, [])
+
+    def test_rank_without_a_dump(self):
+        waiting = [entry(s) for s in range(1, 9)] + [entry(9, state="started")]
+        found, _ = self.dumps({0: waiting, 1: waiting, 3: waiting})
+        self.assertEqual(found[0]["id"], "COLLECTIVE_HANG")
+        self.assertIn("no dump from rank 2", found[0]["summary"])
+
+    def test_dumps_of_different_moments(self):
+        found, _ = self.dumps({r: [entry(s) for s in range(1, 20 + r)] for r in range(4)})
+        self.assertEqual(found, [])
+
+    def test_gloo_is_retired_and_never_completed(self):
+        def gloo(seq, retired=True):
+            return {**entry(seq, state="scheduled"), "profiling_name": "gloo:all_reduce",
+                    "retired": retired}
+        done = [gloo(s) for s in range(1, 9)]
+        self.assertEqual(self.dumps({r: done for r in range(4)})[0], [])
+        found, _ = self.dumps({r: done + ([gloo(9, False)] if r != 1 else []) for r in range(4)})
+        self.assertEqual((found[0]["id"], found[0]["culprits"][0]["rank"]), ("COLLECTIVE_HANG", 1))
+
+    def test_rings_that_begin_late(self):
+        long = [entry(s, size=s) for s in range(1, 2001)]
+        found, _ = self.dumps({0: long, 1: long[1500:], 2: long[200:], 3: long})
+        self.assertEqual(found, [])
+
+    def test_stalled_with_operations_queued_ahead(self):
+        def ahead(count):
+            return [entry(1)] + [entry(s, state="scheduled") for s in range(2, 2 + count)]
+        found, _ = self.dumps({0: ahead(9), 1: ahead(7), 2: ahead(9), 3: ahead(8)})
+        self.assertEqual((found[0]["id"], found[0]["culprits"]), ("COLLECTIVE_HANG", []))
+
+    def test_hostile_and_broken(self):
+        path = self.path / "nccl_trace_rank_0"
+        path.write_bytes(b"\x80\x02cposix\nsystem\nU\x04true\x85R.")
+        done = run("logs", path)
+        self.assertIn(b"refused, at offset", done.stderr)
+        path.write_bytes(pickle.dumps(dump([entry(1)]), 2)[:-20])
+        done = run("logs", path)
+        self.assertIn(b"cut off, at offset", done.stderr)
+        self.assertEqual(done.stderr.count(b"\n"), 1)
+        self.assertEqual((done.returncode, done.stdout), (3, b""))
+        self.assertIn(str(path).encode(), done.stderr)
+
+
+class Files(InFolder):
+    def test_packed_mixed_and_report(self):
+        path = self.path / "all.log.gz"
+        oom = nccl(3, "Cuda failure 'out of memory'", warn="include/alloc.h:178 NCCL WARN")
+        path.write_bytes(gzip.compress("\n".join([*healthy(), oom]).encode()))
+        for command in ("logs", "report"):
+            found, _ = read(files=[path], command=command)
+            self.assertEqual(found[0]["id"], "CUDA_OOM")
+        done = run("logs", path)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"VERDICT: NCCL got no more GPU memory", done.stdout)
+        self.assertEqual(run("logs", "--fail-on", "none", path).returncode, 0)
+
+    def test_traces_and_logs_are_one_report(self):
+        oom = nccl(3, "Cuda failure 'out of memory'", warn="include/alloc.h:178 NCCL WARN")
+        path = self.path / "all.log"
+        path.write_text(oom + "\n", encoding="utf-8")
+        done = run("report", "--json", TRACES, path)
+        jobs = json.loads(done.stdout)["jobs"]
+        self.assertEqual(len(jobs), 1)
+        self.assertGreater(jobs[0]["totals"]["operations"], 0)
+        found = [f for f in jobs[0]["findings"] if f["id"] == "CUDA_OOM"]
+        self.assertIn("from the logs, not from traces", found[0]["details"])
+        self.assertIn(b"CUDA_OOM", run("report", TRACES, path).stdout)
+
+    def test_nothing_readable(self):
+        self.assertEqual(run("logs").returncode, 2)
+        self.assertEqual(run("logs", self.path / "missing").returncode, 3)
+        self.assertEqual(run("logs", self.path).returncode, 3)
+        (self.path / "x").write_bytes(bytes(5000))
+        self.assertEqual(run("logs", self.path / "x").returncode, 3)
+
+    def test_bad_bytes(self):
+        text = "".join(chr(0xdc80 + i % 128) for i in range(500)) + "\nrank3: " \
+            "NCCL WARN Cuda failure 'out of memory' \x1b]0;x\x07\udcff\n"
+        found, _ = read(text)
+        self.assertEqual(found[0]["id"], "CUDA_OOM")
+        self.assertNotIn("\x1b", json.dumps(found, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    ANALYZE = sys.argv.pop(1)
+    unittest.main()
