@@ -20,6 +20,7 @@
 #define SAID_MAX  64u
 #define LINES_MAX 8u             /* of one process; what is left is in the report */
 #define AGAIN_NS  10000000000ull /* memory of the job */
+#define PENDING_NS 5000000000ull /* from the start */
 
 static _Atomic uint32_t comms_good, comms_failed;
 
@@ -28,6 +29,7 @@ static struct {
 	uint32_t said_count, lines;
 	uint64_t begin_ns, next_ns;
 	bool machine_done, objects_done, helper_done;
+	bool pending; /* whether a communicator comes up is not to be judged yet */
 } done;
 
 /* Variables as they were when recording began: reading the environment here would not be safe. */
@@ -71,6 +73,8 @@ static void read_facts(void)
 static const char *get(const void *unused, const char *key)
 {
 	(void)unused;
+	if (strcmp(key, "net.pending") == 0)
+		return done.pending ? "1" : NULL;
 	for (size_t i = view.count; i-- > 0;)
 		if (strcmp(view.fact[i].key, key) == 0)
 			return view.fact[i].value;
@@ -208,6 +212,8 @@ static bool look(uint64_t now_ns, bool last)
 		for (int i = 0; i < NSPY_WANTED_COUNT; i++)
 			wanted[i] = settings.wanted[i];
 		nspy_object_facts(wanted);
+		if (creations.good)
+			nspy_facts_add("net.up", "1");
 		nspy_shm_segment_facts();
 	}
 	if (now_ns >= done.next_ns) {
@@ -216,6 +222,7 @@ static bool look(uint64_t now_ns, bool last)
 		changed = true;
 	}
 	creations.waiting_ns = now_ns - done.begin_ns;
+	done.pending = !done.objects_done && creations.waiting_ns < PENDING_NS;
 	if (nspy_helper_poll(now_ns)) {
 		changed = true;
 		say_probe();

@@ -69,7 +69,11 @@ size_t nspy_rules_interfaces(const char *pattern, const char *interfaces, char *
 	return count;
 }
 
-/* --- NCCL_SOCKET_IFNAME --- */
+/*
+ * --- NCCL_SOCKET_IFNAME ---
+ * What is called a node may be a container with others beside it: loopback is wrong only if no
+ * communicator comes of it.
+ */
 
 static bool ifname_invalid(const struct nspy_rule_facts *facts, struct nspy_rule_hit *hit)
 {
@@ -86,7 +90,8 @@ static bool ifname_invalid(const struct nspy_rule_facts *facts, struct nspy_rule
 			      "NCCL_SOCKET_IFNAME=%.80s leaves no network interface: with an "
 			      "address there are %.120s",
 			      pattern, interfaces);
-	else if (strcmp(left, "lo") == 0 && facts->span == NSPY_SPAN_NODES)
+	else if (strcmp(left, "lo") == 0 && facts->span == NSPY_SPAN_NODES &&
+		 !nspy_rule_is(facts, "net.up", "1") && !nspy_rule_is(facts, "net.pending", "1"))
 		nspy_rule_say(
 			hit, 0, NSPY_RULE_NODE,
 			"NCCL_SOCKET_IFNAME=%.80s leaves only the loopback interface, but the "

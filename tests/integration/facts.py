@@ -234,7 +234,7 @@ import ctypes, os, sys, time
 fake = ctypes.CDLL(sys.argv[1])
 ours = ctypes.CDLL(None, use_errno=True)
 version = ctypes.c_int()
-assert ours.ncclGetVersion(ctypes.byref(version)) == 0
+assert fake.ncclGetVersion(ctypes.byref(version)) == 0
 if sys.argv[2] == "fork":
     try:
         if os.fork() == 0:
@@ -289,16 +289,15 @@ import ctypes, os, signal, sys, time
 seen = []
 signal.signal(signal.SIGCHLD, lambda *a: seen.append("SIGCHLD"))
 fake = ctypes.CDLL(sys.argv[1])
-ours = ctypes.CDLL(None)
 ident, comm = (ctypes.c_char * 128)(), ctypes.c_void_p()
 descriptors = sorted(os.listdir("/proc/self/fd"))
-assert ours.ncclGetUniqueId(ident) == 0
+assert fake.ncclGetUniqueId(ident) == 0
 
 class Id(ctypes.Structure):
     _fields_ = [("text", ctypes.c_char * 128)]
 
-ours.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, Id, ctypes.c_int]
-assert ours.ncclCommInitRank(ctypes.byref(comm), 1, Id.from_buffer_copy(ident), 0) == 0
+fake.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, Id, ctypes.c_int]
+assert fake.ncclCommInitRank(ctypes.byref(comm), 1, Id.from_buffer_copy(ident), 0) == 0
 end = time.monotonic() + 4
 while time.monotonic() < end:
     try:
