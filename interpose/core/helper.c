@@ -74,8 +74,7 @@ static bool find_program(void)
 	Dl_info where;
 	const char *slash;
 
-	if (!nspy_sys_dladdr1(&anchor, &where, (void **)&map, RTLD_DL_LINKMAP) ||
-	    !where.dli_fname)
+	if (!nspy_sys_dladdr1(&anchor, &where, (void **)&map, RTLD_DL_LINKMAP) || !where.dli_fname)
 		return false;
 	slash = strrchr(where.dli_fname, '/');
 	(void)snprintf(helper.program, sizeof(helper.program), "%.*sncclspy-probe",

@@ -17,10 +17,10 @@
 #include "say.h"
 #include "trace_reader.h"
 
-#define SAID_MAX  64u
-#define LINES_MAX 8u             /* of one process; what is left is in the report */
-#define AGAIN_NS  10000000000ull /* memory of the job */
-#define PENDING_NS 5000000000ull /* from the start */
+#define SAID_MAX   64u
+#define LINES_MAX  8u             /* of one process; what is left is in the report */
+#define AGAIN_NS   10000000000ull /* memory of the job */
+#define PENDING_NS 5000000000ull  /* from the start */
 
 static _Atomic uint32_t comms_good, comms_failed;
 

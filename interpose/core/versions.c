@@ -52,8 +52,7 @@ static void read_build_id(const uint8_t *note, size_t bytes, char *ret)
 	}
 }
 
-static void build_id_of(const ElfW(Phdr) * ph, int n, uintptr_t base,
-			char ret[NSPY_BUILD_ID_BYTES])
+static void build_id_of(const ElfW(Phdr) * ph, int n, uintptr_t base, char ret[NSPY_BUILD_ID_BYTES])
 {
 	ret[0] = '\0';
 	for (int i = 0; i < n && !ret[0]; i++)
@@ -338,7 +337,7 @@ static int look_around(struct dl_phdr_info *info, size_t size, void *data)
 	}
 	if (place->found)
 		(void)snprintf(place->ret, place->bytes, "%s",
-			       slash	 ? slash + 1
+			       slash     ? slash + 1
 			       : path[0] ? path
 					 : "the program");
 	return place->found;
