@@ -62,9 +62,9 @@ static void print_json(const struct nspy_log *log, const struct nspy_findings *f
 	cJSON_AddItemToArray(jobs, nspy_log_json(log, findings));
 	list = cJSON_AddArrayToObject(document, "problems");
 	for (size_t i = 0; i < problems->count; i++) {
-		cJSON *problem = cJSON_CreateObject();
+		cJSON *problem = problems->texts[i] ? cJSON_CreateObject() : NULL;
 
-		if (!problems->texts[i])
+		if (!problem)
 			continue;
 		cJSON_AddStringToObject(problem, "path", paths[i]);
 		cJSON_AddStringToObject(problem, "problem", problems->texts[i]);

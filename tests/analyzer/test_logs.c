@@ -263,7 +263,7 @@ static void pickles_execute_nothing(void **state)
 	static const char stack[] = "\x80\x04\x8c\x05posix\x8c\x06system\x93\x8c\x02id\x85R.";
 	char deep[4096], list[] = "\x80\x02]q\x00K\x01"
 				  "a.";
-	char bomb[256];
+	char bomb[512];
 	size_t n = 0;
 	cJSON *tree;
 
