@@ -128,6 +128,8 @@ static void finish(struct schedule *s)
 {
 	char status[16];
 
+	/* Operations first: the process does not wait long for the rest. */
+	flush(s, nspy_monotonic_ns(), true);
 	nspy_judge_last(nspy_monotonic_ns());
 	(void)snprintf(status, sizeof(status), "%d", nspy_core.head->exit_code);
 	nspy_facts_add("exit_code", status);
