@@ -253,6 +253,51 @@ static bool nic_count_low(const struct nspy_rule_facts *facts, struct nspy_rule_
 	return false;
 }
 
+/* --- whether NICs reach GPU memory --- */
+
+/* A setting that forbids it, or NULL. */
+static const char *gdr_forbidden(const struct nspy_rule_facts *facts)
+{
+	const char *level = nspy_rule_get(facts, "env.NCCL_NET_GDR_LEVEL");
+
+	if (level && strcmp(level, "0") == 0)
+		return "NCCL_NET_GDR_LEVEL=0 is set";
+	if (level && strcmp(level, "LOC") == 0)
+		return "NCCL_NET_GDR_LEVEL=LOC is set";
+	if (nspy_rule_rdma(facts, "efa") &&
+	    nspy_rule_is(facts, "env.FI_EFA_USE_DEVICE_RDMA", "0"))
+		return "FI_EFA_USE_DEVICE_RDMA=0 is set";
+	return NULL;
+}
+
+/* What the machine or libfabric lacks, or NULL. Instances of the G family have EFA without it. */
+static const char *gdr_lacking(const struct nspy_rule_facts *facts)
+{
+	const char *type = nspy_rule_get(facts, "instance.type");
+
+	if (nspy_rule_is(facts, "efa.gpu_memory", "0") && !(type && type[0] == 'g'))
+		return "libfabric offers EFA only without access to GPU memory (FI_HMEM)";
+	if ((nspy_rule_rdma(facts, "mlx5_core") || nspy_rule_rdma(facts, "mlx4_core")) &&
+	    nspy_rule_is(facts, "gpu.peermem", "0") &&
+	    nspy_rule_is(facts, "gpu.module", "proprietary"))
+		return "the module nvidia-peermem is not loaded, and the driver's proprietary "
+		       "modules do not offer dmabuf instead";
+	return NULL;
+}
+
+static bool no_gpudirect(const struct nspy_rule_facts *facts, struct nspy_rule_hit *hit)
+{
+	const char *setting = gdr_forbidden(facts);
+	const char *why = setting ? setting : gdr_lacking(facts);
+
+	if (!why || facts->span == NSPY_SPAN_ONE_NODE || !nspy_rule_rdma(facts, NULL))
+		return false;
+	nspy_rule_say(hit, 1, setting ? NSPY_RULE_JOB : NSPY_RULE_NODE,
+		      "data between GPUs and NICs goes through host memory: %s", why);
+	hit->probable = !setting;
+	return true;
+}
+
 /* --- plugin and libfabric --- */
 
 /* "1.22.0" as 1022; 0 if it is no version. */
@@ -294,5 +339,6 @@ const struct nspy_rule nspy_rules_net[] = {
 	{"NIC_PORT_DOWN", port_down},
 	{"NIC_COUNT_LOW", nic_count_low},
 	{"TCP_FALLBACK", tcp_fallback},
+	{"NO_GPUDIRECT_RDMA", no_gpudirect},
 	{NULL, NULL},
 };

@@ -135,6 +135,43 @@ def test_unused_port_down(scratch):
     assert "NIC_PORT_DOWN" not in found(scratch) and "NIC_PORT_DOWN" not in live(result)
 
 
+def make_modules(scratch, taint, peermem):
+    scratch.file("machine/module/nvidia/taint", taint + "\n")
+    if peermem:
+        scratch.file("machine/module/nvidia_peermem/refcnt", "0\n")
+
+
+def test_no_peermem(scratch):
+    machine = make_rdma(scratch, ["mlx5_0"], driver="mlx5_core")
+    make_modules(scratch, "POE", False)
+    result = run_on(scratch, machine, NODES)
+    finding = expect(scratch, result, "NO_GPUDIRECT_RDMA", "P1", [])
+    assert "nvidia-peermem" in finding["summary"], finding
+    assert live(result)["NO_GPUDIRECT_RDMA"] == 2, "one line for each node"
+
+
+def test_peermem(scratch):
+    machine = make_rdma(scratch, ["mlx5_0"], driver="mlx5_core")
+    make_modules(scratch, "POE", True)
+    result = run_on(scratch, machine, NODES)
+    assert "NO_GPUDIRECT_RDMA" not in found(scratch) and "NO_GPUDIRECT_RDMA" not in live(result)
+
+
+def test_open_modules(scratch):
+    """They offer dmabuf."""
+    machine = make_rdma(scratch, ["mlx5_0"], driver="mlx5_core")
+    make_modules(scratch, "OE", False)
+    result = run_on(scratch, machine, NODES)
+    assert "NO_GPUDIRECT_RDMA" not in found(scratch) and "NO_GPUDIRECT_RDMA" not in live(result)
+
+
+def test_gpudirect_forbidden(scratch):
+    machine = make_rdma(scratch, ["rdmap0s6"])
+    result = run_on(scratch, machine, NODES, {"FI_EFA_USE_DEVICE_RDMA": "0"})
+    expect(scratch, result, "NO_GPUDIRECT_RDMA", "P1", [])
+    assert live(result)["NO_GPUDIRECT_RDMA"] == 1, "one line for the job"
+
+
 def memlock(limit, *more):
     return ["prlimit", f"--memlock={limit}:{limit}", "setpriv", *more]
 
