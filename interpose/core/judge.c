@@ -124,7 +124,7 @@ static void tell(const struct nspy_rule_hit *hit, void *unused)
 static void start_helper(uint64_t now_ns)
 {
 	const char *gpu = get(NULL, "nvml.path") ? get(NULL, "gpu.pci") : NULL;
-	bool missing = was_said("NET_PLUGIN_LOAD_FAILED");
+	bool missing = was_said("NET_PLUGIN_LOAD_FAILED") && !get(NULL, "net_plugin.init");
 	char *word = settings.wanted[NSPY_WANTED_NET];
 
 	done.helper_done = true;

@@ -124,6 +124,35 @@ static bool missing_plugin(const char *wanted, const char *mapped, char *ret, si
 	return false;
 }
 
+/* A plugin that was found gave up: its init failed, or it found no device. Seen, not concluded. */
+static bool plugin_gave_up(const struct nspy_rule_facts *facts)
+{
+	const char *init = nspy_rule_get(facts, "net_plugin.init");
+
+	return init && (strcmp(init, "0") != 0 || nspy_rule_is(facts, "net_plugin.devices", "0"));
+}
+
+/* Whether NCCL works through a plugin, as far as is known. */
+static bool plugin_works(const struct nspy_rule_facts *facts)
+{
+	return nspy_rule_get(facts, "net_plugin.path") && !plugin_gave_up(facts);
+}
+
+static void say_gave_up(const struct nspy_rule_facts *facts, struct nspy_rule_hit *hit)
+{
+	const char *name = nspy_rule_get(facts, "net_plugin.name");
+	const char *version = nspy_rule_get(facts, "net_plugin.version");
+	const char *init = nspy_rule_get(facts, "net_plugin.init");
+	const char *why = nspy_rule_get(facts, "net_plugin.error");
+	bool failed = strcmp(init, "0") != 0;
+
+	nspy_rule_say(hit, facts->span == NSPY_SPAN_NODES ? 0 : 1, NSPY_RULE_NODE,
+		      "the network plugin %.40s%s%.30s %s%.12s, and NCCL goes on without it%s%.150s",
+		      name ? name : "", version ? " " : "", version ? version : "",
+		      failed ? "could not start, result " : "found no device", failed ? init : "",
+		      why ? ": " : "", why ? why : "");
+}
+
 static bool plugin_failed(const struct nspy_rule_facts *facts, struct nspy_rule_hit *hit)
 {
 	const char *wanted = nspy_rule_get(facts, "env.NCCL_NET_PLUGIN");
@@ -131,6 +160,12 @@ static bool plugin_failed(const struct nspy_rule_facts *facts, struct nspy_rule_
 	const char *why = nspy_rule_get(facts, "net_plugin.probe");
 	char word[208];
 
+	/* Images have plugins for networks that the machine may not have. */
+	if (plugin_gave_up(facts) && (wanted || nspy_rule_rdma(facts, "efa")) &&
+	    facts->span != NSPY_SPAN_ONE_NODE && !(wanted && strchr(wanted, ','))) {
+		say_gave_up(facts, hit);
+		return true;
+	}
 	/* Lists: with one plugin in place another may be missing on purpose. */
 	if (!wanted || facts->span == NSPY_SPAN_ONE_NODE ||
 	    !nspy_rule_is(facts, "net.looked", "1") || (mapped && strchr(wanted, ',')) ||
@@ -162,8 +197,8 @@ static bool is_tcp_provider(const char *list)
 
 static bool tcp_fallback(const struct nspy_rule_facts *facts, struct nspy_rule_hit *hit)
 {
-	const char *plugin = nspy_rule_get(facts, "net_plugin.path");
-	const char *provider = nspy_rule_get(facts, "env.FI_PROVIDER");
+	bool plugin = plugin_works(facts);
+	const char *provider = nspy_rule_get(facts, "net_plugin.provider");
 	const char *devices = nspy_rule_get(facts, "rdma.devices");
 	const char *why = NULL;
 
@@ -171,10 +206,16 @@ static bool tcp_fallback(const struct nspy_rule_facts *facts, struct nspy_rule_h
 	    !nspy_rule_is(facts, "net.looked", "1") ||
 	    nspy_rule_number(facts, "rdma.active", 0) == 0)
 		return false;
+	if (!provider)
+		provider = nspy_rule_get(facts, "env.FI_PROVIDER");
 	if (nspy_rule_is(facts, "env.NCCL_NET", "Socket"))
 		why = "NCCL_NET=Socket is set";
 	else if (plugin && provider && is_tcp_provider(provider))
-		why = "FI_PROVIDER names a TCP provider";
+		why = nspy_rule_get(facts, "net_plugin.provider")
+			      ? "the network plugin has selected a TCP provider"
+			      : "FI_PROVIDER names a TCP provider";
+	else if (plugin_gave_up(facts) && !may_use_ib(facts))
+		why = "the network plugin gave up";
 	else if (!plugin && nspy_rule_is(facts, "env.NCCL_IB_DISABLE", "1"))
 		why = "NCCL_IB_DISABLE=1 is set and no network plugin is loaded";
 	else if (!plugin && !may_use_ib(facts))

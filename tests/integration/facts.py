@@ -11,6 +11,7 @@ from harness import ANALYZE, BUILD, FAKES, LIBRARY, RUN, TRAINJOB
 HERE = os.path.dirname(os.path.realpath(__file__))
 MACHINE = os.path.join(HERE, "machine.sh")
 PLUGIN = os.path.join(BUILD, "tests/integration/libnccl-net-nspytest.so")
+PLUGIN_HOST = os.path.join(BUILD, "tests/integration/plugin_host")
 REFUSE_FORK = os.path.join(BUILD, "tests/integration/librefusefork.so")
 NODES = ["-n", "4", "--node-size", "2", "--steps", "3", "--no-verify"]
 ONE_NODE = ["-n", "4", "--steps", "3", "--no-verify"]
@@ -114,6 +115,45 @@ def test_plugin_there(scratch):
     machine = make_rdma(scratch, ["rdmap0s6"])
     result = run_on(scratch, machine, NODES, {"NCCL_NET_PLUGIN": "nspytest", "LD_PRELOAD": PLUGIN})
     expect_silence(scratch, result)
+
+
+def hear_plugin(scratch, *versions, env=None):
+    """What a host of the plugin sees, which must be the same without us; and the facts."""
+    harness.need(PLUGIN, PLUGIN_HOST)
+    command = [PLUGIN_HOST, PLUGIN, *versions]
+    plain = scratch.run(command).ok()
+    ours = scratch.run(command, dict(jobs.preload_env(scratch), **(env or {}))).ok()
+    assert plain.out == ours.out, f"{plain}\n{ours}"
+    return plain.out, {record["key"]: record["value"] for record in jobs.dump(scratch)
+                       if record.get("kind") == "fact"}
+
+
+def test_plugin_heard(scratch):
+    out, facts = hear_plugin(scratch, "13", "12", "11")
+    assert "NET/Test 123456789abcdef same profiler" in out and "context set" in out, out
+    assert "devices 0 count 3 errno 44" in out, out
+    expected = {"name": "Test", "api": "12", "init": "0", "devices": "3", "version": "1.21.1",
+                "provider": "efa"}
+    assert {name: facts.get("net_plugin." + name) for name in expected} == expected, facts
+    assert "net_plugin.error" not in facts, facts
+
+
+def test_plugin_gave_up(scratch):
+    out, facts = hear_plugin(scratch, "8")
+    assert "NET/Test no provider with  2.50 !" in out and "init 3 errno 41" in out, out
+    assert facts["net_plugin.init"] == "3" and facts["net_plugin.version"] == "1.9.2", facts
+    assert facts["net_plugin.error"] == "NET/Test no provider with  2.50 !", facts
+
+
+def test_plugin_completes_its_table(scratch):
+    out, facts = hear_plugin(scratch, "10")
+    assert "name Ten, started" in out and "listen 77" in out, out
+    assert facts["net_plugin.name"] == "Ten, started" and facts["net_plugin.api"] == "10", facts
+
+
+def test_plugin_not_heard(scratch):
+    _, facts = hear_plugin(scratch, "12", env={"NCCLSPY_NET_PLUGIN": "0"})
+    assert "net_plugin.init" not in facts, facts
 
 
 def test_no_device_in_container(scratch):
