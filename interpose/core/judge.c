@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "call_failures.h"
 #include "core.h"
 #include "facts.h"
 #include "helper.h"
@@ -168,6 +169,7 @@ void nspy_judge_start(void)
 	memset(&done, 0, sizeof(done));
 	atomic_store(&comms_good, 0);
 	atomic_store(&comms_failed, 0);
+	nspy_call_failures_start();
 }
 
 void nspy_judge_comm_outcome(bool good)
@@ -232,7 +234,10 @@ static bool look(uint64_t now_ns, bool last)
 
 void nspy_judge_tick(uint64_t now_ns)
 {
-	if (look(now_ns, false))
+	bool changed = look(now_ns, false);
+
+	nspy_call_failures_tell(now_ns, false, tell);
+	if (changed)
 		judge(now_ns);
 }
 
@@ -244,5 +249,6 @@ void nspy_judge_last(uint64_t now_ns)
 	done.helper_done = true;
 	if (look(now_ns, true))
 		judge(now_ns);
+	nspy_call_failures_tell(now_ns, true, tell);
 	nspy_helper_end();
 }

@@ -261,6 +261,75 @@ def test_gpu_hidden(scratch):
     expect(scratch, result, "GPU_VISIBILITY", "P1", [3])
 
 
+def faulty(scratch, fault, *options):
+    return run_on(scratch, None, [*ONE_NODE, "--timeout", "20", *options], {"NSPY_FAKE": fault})
+
+
+def told_by(result, name):
+    """Ranks that say so of themselves."""
+    return [int(rank) for rank in re.findall(rf"P\d {name}(?: \(probable\))? on rank (\d+)",
+                                             result.err)]
+
+
+def test_call_failed(scratch):
+    result = faulty(scratch, "rank=2,op=all_reduce,nth=3,do=fail:3")
+    assert told_by(result, "NCCL_CALL_FAILED") == [2], str(result)
+    assert "ncclAllReduce returned 3 (internal error)" in result.err, str(result)
+    finding = found(scratch)["NCCL_CALL_FAILED"]
+    assert jobs.culprit_ranks(finding) == [2], finding
+
+
+def test_device_fault(scratch):
+    result = faulty(scratch, "rank=1,op=all_reduce,nth=3,do=gpufault:700")
+    assert told_by(result, "CUDA_DEVICE_FAULT") == [1], str(result)
+    assert "illegal memory access" in result.err, str(result)
+    assert jobs.culprit_ranks(found(scratch)["CUDA_DEVICE_FAULT"]) == [1], found(scratch)
+
+
+def test_memory_refused(scratch):
+    result = faulty(scratch, "rank=3,op=malloc,nth=1,do=oom")
+    assert told_by(result, "CUDA_OOM") == [3], str(result)
+    assert jobs.culprit_ranks(found(scratch)["CUDA_OOM"]) == [3], found(scratch)
+
+
+# A caching allocator: what is refused is obtained when it has given up its cache. And a call that
+# fails because it is wrong, which says nothing about a device.
+RETRY = """
+import ctypes, sys, time
+nccl = ctypes.CDLL(sys.argv[1])
+cuda = ctypes.CDLL(sys.argv[2])
+version, kept, more = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p()
+assert nccl.ncclGetVersion(ctypes.byref(version)) == 0
+malloc = lambda to, mib: cuda.cudaMalloc(ctypes.byref(to), ctypes.c_size_t(mib << 20))
+print(malloc(kept, 48), malloc(more, 40))
+if sys.argv[3] == "retry":
+    print(cuda.cudaFree(kept), malloc(more, 40))
+print(cuda.cudaStreamSynchronize(ctypes.c_void_p(0x1234)) != 0)
+time.sleep(float(sys.argv[4]))
+"""
+
+
+def allocator(scratch, *words):
+    script = scratch.file("retry.py", RETRY)
+    env = dict(jobs.preload_env(scratch), NSPY_FAKE_MEMORY="64M", RANK="0")
+    return scratch.run([os.path.realpath("/proc/self/exe"), script,
+                        os.path.join(FAKES, "libnccl.so.2"),
+                        os.path.join(FAKES, "libcudart.so.13"), *words], env).ok()
+
+
+def test_memory_refused_for_good(scratch):
+    result = allocator(scratch, "stay", "1.5")
+    assert result.out.split() == ["0", "2", "True"], str(result)
+    assert live(result) == {"CUDA_OOM": 1}, str(result)
+    assert "cudaMalloc was refused 40 MiB" in result.err, str(result)
+
+
+def test_memory_obtained_later(scratch):
+    result = allocator(scratch, "retry", "1.5")
+    assert result.out.split() == ["0", "2", "0", "0", "True"], str(result)
+    assert not live(result), str(result)
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
