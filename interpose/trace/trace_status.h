@@ -34,6 +34,7 @@
 #define NSPY_STATUS_NAMES_MAX  64u
 #define NSPY_STATUS_NAME_BYTES 32u
 #define NSPY_STATUS_RANKS_MAX  (1 << 20) /* of a communicator; more is damage */
+#define NSPY_STATUS_STACK_BYTES 156 /* of the fields after all others, which may be missing */
 #define NSPY_STATUS_NONE       0xFFFFu   /* no communicator, no name */
 
 enum nspy_status_state {
@@ -136,6 +137,12 @@ struct nspy_status {
 	uint64_t event_key; /* 0 = nothing */
 	uint64_t event_since_ns;
 	char event_id[32];
+
+	/* What it runs with; 0 and "" = not known (yet). Numbers as the libraries give them. */
+	int32_t nccl, cudart, driver;
+	uint64_t nccl_build; /* hash of its build id */
+	uint64_t settings;   /* hash of the settings that ranks must share */
+	char libfabric[16], plugin[32], gpu[48], instance[32];
 
 	uint32_t not_shown; /* living communicators beyond those below */
 	/* Noted by the speaker of the node in node files; false and 0 in a rank's own page. */
