@@ -2,7 +2,9 @@
 """What is said live, and in the report, about machines, settings and libraries, on made-up ones."""
 import os
 import re
+import shutil
 import socket
+import time
 
 import harness
 import jobs
@@ -374,6 +376,73 @@ def test_port_in_use(scratch):
     assert f"127.0.0.1:{port}" in finding["summary"], finding
 
 
+def test_stack_limit(scratch):
+    result = run_on(scratch, None, ONE_NODE, {"NSPY_FAKE": "do=version:22703"},
+                    before=["prlimit", "--stack=unlimited"])
+    expect(scratch, result, "STACK_LIMIT_UNSAFE", "P2", [])
+    assert live(result)["STACK_LIMIT_UNSAFE"] == 1, "one line for the job"
+
+
+def test_stack_limit_of_a_newer_nccl(scratch):
+    """It gives its threads stacks of their own."""
+    expect_silence(scratch, run_on(scratch, None, ONE_NODE,
+                                   before=["prlimit", "--stack=unlimited"]))
+
+
+def test_driver_too_old(scratch):
+    result = run_on(scratch, None, ["-n", "2", "--steps", "2", "--timeout", "20"],
+                    {"NSPY_FAKE_DRIVER": "12080"})
+    assert "DRIVER_RUNTIME_MISMATCH" in live(result), str(result)
+    assert "12.8" in found(scratch)["DRIVER_RUNTIME_MISMATCH"]["summary"], found(scratch)
+
+
+def test_driver_of_the_same_release(scratch):
+    expect_silence(scratch, run_on(scratch, None, ONE_NODE, {"NSPY_FAKE_DRIVER": "13000"}))
+
+
+# Not the stand-in, which the build leads to.
+REAL_FABRIC = {"LD_LIBRARY_PATH": ""}
+
+
+def fabric_library():
+    if not shutil.which("fi_info"):
+        raise harness.Skip("libfabric is not there")
+    return "libfabric.so.1"
+
+
+def test_plugin_needs_newer_libfabric(scratch):
+    """The distribution's libfabric is 1.17; the plugin's text says that it is 1.13.0."""
+    library = fabric_library()
+    machine = make_rdma(scratch, ["rdmap0s6"])
+    result = run_on(scratch, machine, NODES,
+                    dict(REAL_FABRIC, NCCL_NET_PLUGIN="nspytest", LD_PRELOAD=f"{PLUGIN} {library}"))
+    finding = expect(scratch, result, "PLUGIN_LIBFABRIC_INCOMPATIBLE", "P0", [])
+    assert "aws-ofi-nccl 1.13.0" in finding["summary"], finding
+
+
+def test_plugin_and_libfabric_without_efa(scratch):
+    library = fabric_library()
+    result = run_on(scratch, None, NODES,
+                    dict(REAL_FABRIC, NCCL_NET_PLUGIN="nspytest", LD_PRELOAD=f"{PLUGIN} {library}"))
+    expect_silence(scratch, result)
+
+
+def test_efa_provider_unavailable(scratch):
+    """The host has EFA, and libfabric, asked for it, has none: nor on a host without."""
+    fabric_library()
+    machine = make_rdma(scratch, ["rdmap0s6"])
+    env = dict(REAL_FABRIC, **jobs.preload_env(scratch), NCCLSPY_FABRIC="all", RANK="3")
+    result = scratch.run([MACHINE, machine, "fi_info", "-p", "efa"], env)
+    if result.status == 77:
+        raise harness.Skip("no namespaces of our own here")
+    assert "EFA_PROVIDER_UNAVAILABLE: rank 3 " in result.err, str(result)
+    assert jobs.culprit_ranks(found(scratch)["EFA_PROVIDER_UNAVAILABLE"]) == [3], found(scratch)
+    scratch.traces += ".near"
+    result = scratch.run(["fi_info", "-p", "efa"], dict(env, NCCLSPY_DIR=scratch.traces))
+    assert "EFA_PROVIDER_UNAVAILABLE" not in result.err, str(result)
+    assert "EFA_PROVIDER_UNAVAILABLE" not in found(scratch), found(scratch)
+
+
 # A Python program that starts a recording and then does what argv says.
 PROGRAM = """
 import ctypes, os, sys, time
@@ -453,6 +522,90 @@ while time.monotonic() < end:
     time.sleep(0.01)
 print(seen)
 """
+
+
+# A process that has mapped a segment of NCCL's, or has not, and makes a communicator.
+SEGMENT = """
+import ctypes, mmap, os, sys, time
+fake = ctypes.CDLL(sys.argv[1])
+ident, comm = (ctypes.c_char * 128)(), ctypes.c_void_p()
+
+class Id(ctypes.Structure):
+    _fields_ = [("text", ctypes.c_char * 128)]
+
+if sys.argv[2] == "map":
+    fd = os.open("/dev/shm/nccl-mine", os.O_RDWR | os.O_CREAT, 0o600)
+    os.ftruncate(fd, 4096)
+    kept = mmap.mmap(fd, 4096)
+fake.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, Id, ctypes.c_int]
+assert fake.ncclGetUniqueId(ident) == 0
+assert fake.ncclCommInitRank(ctypes.byref(comm), 1, Id.from_buffer_copy(ident), 0) == 0
+time.sleep(0.5)
+"""
+
+
+# A /dev/shm of its own for a process that may look into all others it sees.
+OWN_SHM = """
+mount -t tmpfs -o size=8m none /dev/shm && cp -Rp "$0/." /dev/shm/ && exec "$@"
+"""
+
+
+def with_segment(scratch, *words, place=(), **env):
+    script = scratch.file("segment.py", SEGMENT)
+    result = scratch.run([*place, os.path.realpath("/proc/self/exe"), script,
+                          os.path.join(FAKES, "libnccl.so.2"), *words],
+                         dict(jobs.preload_env(scratch), RANK="0", WORLD_SIZE="1", **env))
+    if result.status == 77:
+        raise harness.Skip("no namespaces of our own here")
+    return result.ok()
+
+
+def small_machine(scratch):
+    scratch.file("machine/shm.mb", "8")
+    return [MACHINE, os.path.join(scratch.path, "machine")]
+
+
+def test_shared_memory_small(scratch):
+    result = with_segment(scratch, "map", place=small_machine(scratch))
+    assert live(result) == {"SHM_TOO_SMALL": 1}, str(result)
+    assert "8 MiB" in found(scratch)["SHM_TOO_SMALL"]["summary"], found(scratch)
+
+
+def test_shared_memory_small_and_unused(scratch):
+    assert not live(with_segment(scratch, "leave", place=small_machine(scratch)))
+
+
+def left_segment(scratch, age_s):
+    """A segment of an ended job lies there for so long."""
+    alone = ["unshare", "-Urmpf", "--mount-proc"]
+    if scratch.run([*alone, "true"]).status != 0:
+        raise harness.Skip("no /dev/shm of our own here")
+    left = scratch.file("shm/nccl-AbCdEf", "x" * 4096)
+    os.utime(left, (time.time() - age_s,) * 2)
+    return with_segment(scratch, "leave",
+                        place=[*alone, "sh", "-c", OWN_SHM, os.path.dirname(left)])
+
+
+def test_stale_segments(scratch):
+    result = left_segment(scratch, 7200)
+    assert live(result) == {"SHM_STALE_SEGMENTS": 1}, str(result)
+    assert found(scratch)["SHM_STALE_SEGMENTS"]["priority"] == "P2", found(scratch)
+
+
+def test_young_segments(scratch):
+    """A job that is just starting."""
+    assert not live(left_segment(scratch, 5))
+
+
+def test_rendezvous_contradicts(scratch):
+    result = with_segment(scratch, "leave", MASTER_ADDR="127.0.0.1")
+    assert told_by(result, "RENDEZVOUS_ENV_MISSING") == [0], str(result)
+    assert "MASTER_PORT" in found(scratch)["RENDEZVOUS_ENV_MISSING"]["summary"], found(scratch)
+
+
+def test_rendezvous_complete(scratch):
+    result = with_segment(scratch, "leave", MASTER_ADDR="127.0.0.1", MASTER_PORT="29500")
+    assert "RENDEZVOUS_ENV_MISSING" not in live(result), str(result)
 
 
 def test_helper_unseen(scratch):

@@ -264,7 +264,7 @@ def test_other_version(scratch):
                        fault="rank=3,do=version:22703;rank=5,op=init,do=delay:3s")
     found = re.findall(r"\[FAIL\] P0 VERSION_MISMATCH (.*)", result.err)
     assert len(found) == 1 and found[0].startswith("rank 3 (node "), str(result)
-    assert "has NCCL 22703, 7 others 22809" in found[0], found
+    assert re.search("has NCCL 22703, [67] others 22809", found[0]), found
 
 
 def test_other_settings(scratch):

@@ -74,6 +74,7 @@ EXPORT struct table ncclNetPlugin_v12 = {"Test", (any_fn *)init_12, (any_fn *)de
 static int init_10(logger *log, void *profiler)
 {
 	say = log;
+	log(3, 1, __func__, __LINE__, "NET/Test Initializing aws-ofi-nccl 1.13.0");
 	ncclNetPlugin_v10.name = "Ten, started";
 	ncclNetPlugin_v10.listen = (any_fn *)listen_late;
 	errno = profiler ? 42 : 0;
