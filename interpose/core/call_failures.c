@@ -9,13 +9,14 @@
 
 #include "api_ids.h"
 #include "clock.h"
+#include "cuda_driver.h"
 #include "resolve.h"
 #include "trace_format.h"
 
-#define TEXT_BYTES   160u
-#define PATIENCE_NS  1000000000ull /* of allocators that free their cache and try again */
-#define CUDA_OOM     2             /* cudaErrorMemoryAllocation */
-#define MIB          ((uint64_t)1 << 20)
+#define TEXT_BYTES  160u
+#define PATIENCE_NS 1000000000ull /* of allocators that free their cache and try again */
+#define CUDA_OOM    2             /* cudaErrorMemoryAllocation */
+#define MIB         ((uint64_t)1 << 20)
 
 enum kind { NCCL, FAULT, OOM, KINDS };
 
@@ -82,15 +83,29 @@ void nspy_call_failed(const struct nspy_rec *rec, const char *text)
 static const char *nccl_words(int result)
 {
 	static const char *const words[] = {
-		[1] = "a CUDA call failed", [2] = "a system call failed",
-		[3] = "internal error",     [4] = "invalid argument",
-		[5] = "invalid usage",      [6] = "a peer failed or cannot be reached",
+		[1] = "a CUDA call failed",
+		[2] = "a system call failed",
+		[3] = "internal error",
+		[4] = "invalid argument",
+		[5] = "invalid usage",
+		[6] = "a peer failed or cannot be reached",
 		[8] = "timeout",
 	};
 
 	return result > 0 && (size_t)result < sizeof(words) / sizeof(words[0]) && words[result]
 		       ? words[result]
 		       : "error";
+}
+
+/* Who holds it, as far as that is seen. */
+static void add_held(struct nspy_rule_hit *hit)
+{
+	unsigned long long live = nspy_cuda_driver_live();
+	size_t used = strlen(hit->text);
+
+	if (live)
+		(void)snprintf(hit->text + used, sizeof(hit->text) - used,
+			       "; NCCL holds %llu MiB itself", live / MIB);
 }
 
 static void describe(const struct failure *f, enum kind kind, struct nspy_rule_hit *hit)
@@ -119,6 +134,7 @@ static void describe(const struct failure *f, enum kind kind, struct nspy_rule_h
 		(void)snprintf(hit->text, sizeof(hit->text), "%s was refused %" PRIu64 " MiB%s",
 			       name, (f->count + MIB - 1) / MIB,
 			       f->nested ? ", which NCCL itself asked for" : "");
+		add_held(hit);
 	}
 }
 

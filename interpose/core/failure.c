@@ -47,8 +47,8 @@ void nspy_append_text(enum nspy_text_topic topic, const char *text, uint32_t cal
 static bool last_error(char text[LAST_ERROR_BYTES_MAX])
 {
 	typedef const char *last_error_fn(void *comm);
-	last_error_fn *ask = (last_error_fn *)nspy_real_in(nspy_tls.copy,
-							   NSPY_FN_NCCL_GET_LAST_ERROR);
+	last_error_fn *ask =
+		(last_error_fn *)nspy_real_in(nspy_tls.copy, NSPY_FN_NCCL_GET_LAST_ERROR);
 	const char *found = ask ? ask(NULL) : NULL;
 
 	(void)snprintf(text, LAST_ERROR_BYTES_MAX, "%s", found ? found : "");

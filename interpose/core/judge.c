@@ -10,6 +10,7 @@
 
 #include "call_failures.h"
 #include "core.h"
+#include "cuda_driver.h"
 #include "facts.h"
 #include "helper.h"
 #include "host_facts.h"
@@ -237,6 +238,7 @@ void nspy_judge_tick(uint64_t now_ns)
 	bool changed = look(now_ns, false);
 
 	nspy_call_failures_tell(now_ns, false, tell);
+	nspy_cuda_driver_facts(false);
 	if (changed)
 		judge(now_ns);
 }
@@ -250,5 +252,6 @@ void nspy_judge_last(uint64_t now_ns)
 	if (look(now_ns, true))
 		judge(now_ns);
 	nspy_call_failures_tell(now_ns, true, tell);
+	nspy_cuda_driver_facts(true);
 	nspy_helper_end();
 }

@@ -177,9 +177,9 @@ static void rdma_facts(void)
 }
 
 /*
- * What lets NICs reach GPU memory: the module nvidia-peermem (nv_mem in its earlier form, where NCCL
- * looks, too), or dmabuf, which the driver offers in its open modules only. "P" in the kernel's
- * notes about a module: a licence that is not free.
+ * What lets NICs reach GPU memory: the module nvidia-peermem (nv_mem in its earlier form, where
+ * NCCL looks, too), or dmabuf, which the driver offers in its open modules only. "P" in the
+ * kernel's notes about a module: a licence that is not free.
  */
 static void gpu_module_facts(void)
 {

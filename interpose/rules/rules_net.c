@@ -146,11 +146,12 @@ static void say_gave_up(const struct nspy_rule_facts *facts, struct nspy_rule_hi
 	const char *why = nspy_rule_get(facts, "net_plugin.error");
 	bool failed = strcmp(init, "0") != 0;
 
-	nspy_rule_say(hit, facts->span == NSPY_SPAN_NODES ? 0 : 1, NSPY_RULE_NODE,
-		      "the network plugin %.40s%s%.30s %s%.12s, and NCCL goes on without it%s%.150s",
-		      name ? name : "", version ? " " : "", version ? version : "",
-		      failed ? "could not start, result " : "found no device", failed ? init : "",
-		      why ? ": " : "", why ? why : "");
+	nspy_rule_say(
+		hit, facts->span == NSPY_SPAN_NODES ? 0 : 1, NSPY_RULE_NODE,
+		"the network plugin %.40s%s%.30s %s%.12s, and NCCL goes on without it%s%.150s",
+		name ? name : "", version ? " " : "", version ? version : "",
+		failed ? "could not start, result " : "found no device", failed ? init : "",
+		why ? ": " : "", why ? why : "");
 }
 
 static bool plugin_failed(const struct nspy_rule_facts *facts, struct nspy_rule_hit *hit)
@@ -305,8 +306,7 @@ static const char *gdr_forbidden(const struct nspy_rule_facts *facts)
 		return "NCCL_NET_GDR_LEVEL=0 is set";
 	if (level && strcmp(level, "LOC") == 0)
 		return "NCCL_NET_GDR_LEVEL=LOC is set";
-	if (nspy_rule_rdma(facts, "efa") &&
-	    nspy_rule_is(facts, "env.FI_EFA_USE_DEVICE_RDMA", "0"))
+	if (nspy_rule_rdma(facts, "efa") && nspy_rule_is(facts, "env.FI_EFA_USE_DEVICE_RDMA", "0"))
 		return "FI_EFA_USE_DEVICE_RDMA=0 is set";
 	return NULL;
 }

@@ -13,7 +13,8 @@
 static const struct {
 	enum nspy_found_id id;
 	int priority;
-	uint32_t looks; /* known at the start, or learnt by one rank a moment later than by another */
+	uint32_t looks; /* known at the start, or learnt by one rank a moment later than by another
+			 */
 	bool probable;
 } topics[NSPY_ODD_TOPICS] = {
 	[NSPY_ODD_NCCL] = {NSPY_FOUND_VERSION_MISMATCH, 0, 1, false},

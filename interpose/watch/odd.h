@@ -34,7 +34,8 @@ bool nspy_odd_find(const struct nspy_status *pages, uint32_t count, enum nspy_od
 /* Forgets what was said. */
 void nspy_odd_start(void);
 
-/* Says what holds, once each: another version at once, the rest if it holds for two looks. context: watcher thread of who speaks for the job. */
+/* Says what holds, once each: another version at once, the rest if it holds for two looks. context:
+ * watcher thread of who speaks for the job. */
 void nspy_odd_look(const struct nspy_status *pages, uint32_t count);
 
 #endif

@@ -128,8 +128,8 @@ static void who(char *out, const struct nspy_status *pages, uint32_t count, enum
 				  pages[i].rank);
 		node = node ? node : pages[i].node;
 	}
-	nspy_tell(out, NSPY_ODD_TEXT, "%s (node %.40s%s)", told > 6 ? ",..." : "", node ? node : "?",
-		  told > 1 ? "..." : "");
+	nspy_tell(out, NSPY_ODD_TEXT, "%s (node %.40s%s)", told > 6 ? ",..." : "",
+		  node ? node : "?", told > 1 ? "..." : "");
 }
 
 static void tell(char *out, const struct nspy_status *pages, uint32_t count, enum part part,

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "copies.h"
+#include "cuda_driver.h"
 #include "find.h"
 #include "net_plugin.h"
 #include "resolve.h"
@@ -46,15 +47,18 @@ static void *none(const char *name)
 	return (void *)NSPY_DLSYM_NONE;
 }
 
-/* A data symbol: found as the caller would find it, then the copy of it. */
-static void *answer_plugin(void *handle, const char *name, const char *version)
+/* A table of a network plugin, or a function of the CUDA driver: found as the caller finds it. */
+static void *answer_other(void *handle, const char *name, const char *version)
 {
 	void *table, *copy;
 
 	if (version || handle == RTLD_DEFAULT || handle == RTLD_NEXT)
 		return NSPY_DLSYM_PASS;
 	table = nspy_next_dlsym(handle, name);
-	copy = table ? nspy_net_plugin_table(name, table) : NULL;
+	if (!table)
+		return NSPY_DLSYM_PASS;
+	copy = name[0] == 'c' ? nspy_cuda_driver_entry(name, table)
+			      : nspy_net_plugin_table(name, table);
 	return copy ? copy : NSPY_DLSYM_PASS;
 }
 
@@ -148,7 +152,7 @@ void *nspy_dlsym_answer(void *handle, const char *name, const char *version, con
 	if (!nspy_sys_dladdr1 || !nspy_next_dlsym || !nspy_next_dlvsym)
 		return NSPY_DLSYM_PASS;
 	if (fn < 0 && !is_net) {
-		answer = answer_plugin(handle, name, version);
+		answer = answer_other(handle, name, version);
 		errno = saved;
 		return answer;
 	}

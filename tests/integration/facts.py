@@ -14,6 +14,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 MACHINE = os.path.join(HERE, "machine.sh")
 PLUGIN = os.path.join(BUILD, "tests/integration/libnccl-net-nspytest.so")
 PLUGIN_HOST = os.path.join(BUILD, "tests/integration/plugin_host")
+DRIVER_HOST = os.path.join(BUILD, "tests/integration/driver_host")
 REFUSE_FORK = os.path.join(BUILD, "tests/integration/librefusefork.so")
 NODES = ["-n", "4", "--node-size", "2", "--steps", "3", "--no-verify"]
 ONE_NODE = ["-n", "4", "--steps", "3", "--no-verify"]
@@ -156,6 +157,30 @@ def test_plugin_completes_its_table(scratch):
 def test_plugin_not_heard(scratch):
     _, facts = hear_plugin(scratch, "12", env={"NCCLSPY_NET_PLUGIN": "0"})
     assert "net_plugin.init" not in facts, facts
+
+
+def driver_facts(scratch, **env):
+    """A host of an NCCL that has its CUDA runtime in itself sees the same with us; facts."""
+    harness.need(DRIVER_HOST)
+    plain = scratch.run([DRIVER_HOST]).ok()
+    ours = scratch.run([DRIVER_HOST], dict(jobs.preload_env(scratch), **env)).ok()
+    assert plain.out == ours.out and "alloc gives 0 errno 31" in plain.out, f"{plain}\n{ours}"
+    return {record["key"].replace("nccl.memory.", ""): record["value"]
+            for record in jobs.dump(scratch)
+            if record.get("kind") == "fact" and record["key"].startswith("nccl.memory.")}
+
+
+def test_memory_of_nccl(scratch):
+    """Two communicators of 24 MiB on the device, one given back; the host's own does not count."""
+    mib = 1 << 20
+    facts = driver_facts(scratch, NCCLSPY_CUDA_DRIVER="1")
+    assert (facts["peak"], facts["live"]) == (str(48 * mib), str(24 * mib)), facts
+    comms = {name: value for name, value in facts.items() if name.startswith("comm.")}
+    assert sorted(comms.values()) == [str(24 * mib)] * 2, facts
+
+
+def test_memory_of_nccl_not_asked_for(scratch):
+    assert driver_facts(scratch) == {}
 
 
 def test_no_device_in_container(scratch):

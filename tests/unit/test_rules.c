@@ -109,10 +109,10 @@ static const struct {
 	{EFA "net.looked=1 net_plugin.path=/a/libnccl-net.so net_plugin.init=3", NSPY_SPAN_NODES,
 	 "TCP_FALLBACK", 0},
 	{EFA "net.looked=1 net_plugin.path=/a/libnccl-net.so net_plugin.init=0 "
-	 "net_plugin.devices=1 net_plugin.provider=tcp",
+	     "net_plugin.devices=1 net_plugin.provider=tcp",
 	 NSPY_SPAN_NODES, "TCP_FALLBACK", 0},
 	{EFA "net.looked=1 net_plugin.path=/a/libnccl-net.so net_plugin.init=0 "
-	 "net_plugin.devices=1 net_plugin.provider=efa env.FI_PROVIDER=tcp",
+	     "net_plugin.devices=1 net_plugin.provider=efa env.FI_PROVIDER=tcp",
 	 NSPY_SPAN_NODES, "TCP_FALLBACK", -1},
 	{RDMA IB "net_plugin.path=/a/libnccl-net.so net_plugin.init=3", NSPY_SPAN_NODES,
 	 "TCP_FALLBACK", -1},
