@@ -271,9 +271,9 @@ static bool wanted(void)
 
 	if (answer)
 		return answer == 2;
-	value = getenv("NCCLSPY_CUDA_DRIVER");
+	value = secure_getenv("NCCLSPY_CUDA_DRIVER");
 	answer = value && strcmp(value, "1") == 0 ? 2 : 1;
-	value = getenv("NCCLSPY");
+	value = secure_getenv("NCCLSPY");
 	if (value && strcmp(value, "0") == 0)
 		answer = 1;
 	atomic_store_explicit(&known, answer, memory_order_relaxed);

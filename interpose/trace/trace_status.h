@@ -139,11 +139,10 @@ struct nspy_status {
 	char event_id[32];
 
 	/* What it runs with; 0 and "" = not known (yet). Numbers as the libraries give them. */
-	int32_t nccl, cudart, driver;
 	uint64_t nccl_build; /* hash of its build id */
 	uint64_t settings;   /* hash of the settings that ranks must share */
 	char libfabric[16], plugin[32], gpu[48], instance[32];
-
+	int32_t nccl, cudart, driver;
 	uint32_t not_shown; /* living communicators beyond those below */
 	/* Noted by the speaker of the node in node files; false and 0 in a rank's own page. */
 	bool dead;

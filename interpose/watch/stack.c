@@ -37,13 +37,13 @@ static void take_text(const char *value, char *ret, size_t bytes)
 static void take(struct nspy_status *s, const char *key, const char *value)
 {
 	if (strcmp(key, "nccl.version") == 0)
-		s->nccl = atoi(value);
+		s->nccl = (int32_t)strtoull(value, NULL, 10);
 	else if (strcmp(key, "nccl.build_id") == 0)
 		s->nccl_build = hash(HASH_START, value);
 	else if (strcmp(key, "cudart.version") == 0)
-		s->cudart = atoi(value);
+		s->cudart = (int32_t)strtoull(value, NULL, 10);
 	else if (strcmp(key, "cuda.driver") == 0)
-		s->driver = atoi(value);
+		s->driver = (int32_t)strtoull(value, NULL, 10);
 	else if (strcmp(key, "libfabric.version") == 0)
 		take_text(value, s->libfabric, sizeof(s->libfabric));
 	else if (strcmp(key, "net_plugin.version") == 0)

@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core.h"
@@ -45,12 +44,12 @@ struct table {
 };
 
 struct slot {
-	_Atomic uint32_t state; /* 0 free, 1 being filled in, 2 in use, for good */
 	struct table ours;
 	const struct table *theirs;
 	size_t bytes;
-	unsigned int api;
 	_Atomic(logger *) log; /* NCCL's */
+	unsigned int api;
+	_Atomic uint32_t state; /* 0 free, 1 being filled in, 2 in use, for good */
 	_Atomic uint32_t heard, starting, complained;
 };
 
@@ -103,6 +102,7 @@ static void pass_line(struct slot *slot, int level, unsigned long flags, const c
 	int saved = errno;
 	char text[LOG_TEXT_BYTES];
 
+	/* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): the callers have started it */
 	(void)vsnprintf(text, sizeof(text), format, args);
 	hear(slot, level, text);
 	errno = saved;
@@ -218,19 +218,17 @@ static const struct {
 
 /* --- the look-up --- */
 
+/* Of "ncclNetPlugin_v<number>"; 0 if it is anything else, or no version that we know. */
 static unsigned int api_of(const char *name)
 {
 	static const char begins[] = "ncclNetPlugin_v";
-	char *end;
-	unsigned long api;
+	unsigned int api = 0;
 
 	if (strncmp(name, begins, sizeof(begins) - 1) != 0)
 		return 0;
-	name += sizeof(begins) - 1;
-	if (*name < '0' || *name > '9')
-		return 0;
-	api = strtoul(name, &end, 10);
-	return !*end && api >= API_OLDEST && api <= API_NEWEST ? (unsigned int)api : 0;
+	for (name += sizeof(begins) - 1; *name >= '0' && *name <= '9' && api < 100; name++)
+		api = api * 10 + (unsigned int)(*name - '0');
+	return !*name && api >= API_OLDEST && api <= API_NEWEST ? api : 0;
 }
 
 /* Its size as the plugin's symbol table has it; 0 if that is not known or cannot be right. */

@@ -83,7 +83,7 @@ int main(int argc, char **argv)
 		printf("%s %s\n", name, table ? table->name : dlerror() ? "not there" : "?");
 		if (table && dlsym(plugin, name) != table)
 			printf("another one the second time\n");
-		if (table && start(table, atoi(argv[i])) == 0)
+		if (table && start(table, (int)strtol(argv[i], NULL, 10)) == 0)
 			use(table);
 	}
 	dlclose(plugin);
