@@ -13,65 +13,21 @@
 #include <string.h>
 
 #include "detect.h"
+#include "rules.h"
 #include "text.h"
 #include "who.h"
 
-static const struct fault {
-	int code;
-	enum nspy_finding_id id;
-	const char *words;
-	const char *owner, *restart, *action;
-} faults[] = {
-	{35, NSPY_FINDING_DRIVER_RUNTIME_MISMATCH, "the driver is too old for the CUDA runtime",
-	 "node", "helps-elsewhere", "update the driver, or use an image with an older CUDA"},
-	{803, NSPY_FINDING_DRIVER_RUNTIME_MISMATCH,
-	 "kernel driver and user-space driver are of different releases", "node", "helps-elsewhere",
-	 "reboot the node after a driver update, or mend what mounts the driver into the "
-	 "container"},
-	{46, NSPY_FINDING_CUDA_DEVICE_FAULT, "the devices are busy or unavailable", "node",
-	 "helps-elsewhere",
-	 "look for another process on the GPU and for Xid lines in the node's kernel log"},
-	{214, NSPY_FINDING_CUDA_DEVICE_FAULT, "uncorrectable memory error (ECC)", "node",
-	 "helps-elsewhere", "drain the node, reset or replace the GPU"},
-	{220, NSPY_FINDING_CUDA_DEVICE_FAULT, "uncorrectable NVLink error", "node",
-	 "helps-elsewhere", "drain the node and check NVLink and Fabric Manager"},
-	{226, NSPY_FINDING_CUDA_DEVICE_FAULT,
-	 "a fault of the device that was contained to this process", "node", "helps-elsewhere",
-	 "drain the node and look for Xid lines in its kernel log"},
-	{700, NSPY_FINDING_CUDA_DEVICE_FAULT, "illegal memory access", "application", "useless",
-	 "find the kernel with compute-sanitizer or CUDA_LAUNCH_BLOCKING=1"},
-	{702, NSPY_FINDING_CUDA_DEVICE_FAULT, "a kernel ran into the time limit of a display GPU",
-	 "node", "useless", "run on a GPU without a display"},
-	{710, NSPY_FINDING_CUDA_DEVICE_FAULT, "a device-side assertion failed", "application",
-	 "useless", "read the assertion in that rank's output"},
-	{714, NSPY_FINDING_CUDA_DEVICE_FAULT, "the hardware stack was damaged", "application",
-	 "useless", "find the kernel with compute-sanitizer"},
-	{715, NSPY_FINDING_CUDA_DEVICE_FAULT, "illegal instruction", "application", "useless",
-	 "find the kernel with compute-sanitizer"},
-	{716, NSPY_FINDING_CUDA_DEVICE_FAULT, "misaligned address", "application", "useless",
-	 "find the kernel with compute-sanitizer"},
-	{717, NSPY_FINDING_CUDA_DEVICE_FAULT, "invalid address space", "application", "useless",
-	 "find the kernel with compute-sanitizer"},
-	{718, NSPY_FINDING_CUDA_DEVICE_FAULT, "invalid program counter", "application", "useless",
-	 "find the kernel with compute-sanitizer"},
-	{719, NSPY_FINDING_CUDA_DEVICE_FAULT, "a kernel failed to run", "unknown",
-	 "helps-elsewhere",
-	 "look for Xid lines in the node's kernel log, then for the kernel in the program"},
-};
-
-static const struct fault *fault_of(int code, enum nspy_finding_id id)
+static const struct nspy_cuda_fault *fault_of(int code, enum nspy_finding_id id)
 {
-	for (size_t i = 0; i < nspy_array_size(faults); i++) {
-		if (faults[i].code == code && faults[i].id == id)
-			return &faults[i];
-	}
-	return NULL;
+	const struct nspy_cuda_fault *fault = nspy_rules_cuda_fault(code);
+
+	return fault && strcmp(fault->id, nspy_catalog[id].id) == 0 ? fault : NULL;
 }
 
 struct hit {
 	const struct nspy_proc *proc;
 	const struct nspy_error *error;
-	const struct fault *fault;
+	const struct nspy_cuda_fault *fault;
 };
 
 static bool look_at(const struct nspy_case *c, const struct nspy_proc *proc,
@@ -80,7 +36,7 @@ static bool look_at(const struct nspy_case *c, const struct nspy_proc *proc,
 	ret->error = NULL;
 	for (size_t e = 0; e < proc->error_count; e++) {
 		const struct nspy_error *error = &proc->errors[e];
-		const struct fault *fault = fault_of(error->code, id);
+		const struct nspy_cuda_fault *fault = fault_of(error->code, id);
 
 		if (!fault || nspy_model_get_fn(c->model, error->fn)->lib != NSPY_MODEL_CUDART ||
 		    (ret->error && ret->error->first_ns <= error->first_ns))
@@ -110,10 +66,10 @@ static void tell(const struct nspy_case *c, struct nspy_finding *finding, const 
 	nspy_texts_add(&finding->details, nspy_str_take(&s));
 }
 
-static void report(const struct nspy_case *c, struct nspy_findings *out, const struct hit *hits,
-		   size_t count)
+static void report(const struct nspy_case *c, struct nspy_findings *out, enum nspy_finding_id id,
+		   const struct hit *hits, size_t count)
 {
-	struct nspy_finding *finding = nspy_findings_add(out, hits[0].fault->id);
+	struct nspy_finding *finding = nspy_findings_add(out, id);
 	const struct hit *first = &hits[0];
 	struct nspy_str s = {0};
 
@@ -148,7 +104,7 @@ static void detect(const struct nspy_case *c, struct nspy_findings *out, enum ns
 		count += look_at(c, c->attempt->procs[i], id, &hits[count]);
 	if (count) {
 		qsort(hits, count, sizeof(*hits), by_time);
-		report(c, out, hits, count);
+		report(c, out, id, hits, count);
 	}
 	free(hits);
 }

@@ -14,49 +14,15 @@
 #include <string.h>
 
 #include "detect.h"
+#include "rules.h"
 #include "who.h"
 
 #define TOLD_MAX 8u
-
-/* Differ by design from rank to rank or node to node. */
-static const char *const personal[] = {
-	"NCCL_DEBUG",
-	"NCCL_DEBUG_FILE",
-	"NCCL_DEBUG_SUBSYS",
-	"NCCL_HOSTID",
-	"NCCL_COMM_ID",
-	"NCCL_TOPO_DUMP_FILE",
-	"NCCL_GRAPH_DUMP_FILE",
-	"NCCL_SOCKET_IFNAME",
-	"NCCL_IB_HCA",
-	"NCCL_IB_GID_INDEX",
-	"NCCL_RAS_ADDR",
-	"NCCL_CONF_FILE",
-	"NCCL_VERSION",
-	"NCCL_DEBUG_TIMESTAMP_FORMAT",
-	"NCCL_DEBUG_TIMESTAMP_LEVELS",
-	"NCCL_SET_THREAD_NAME",
-};
 
 static const char *const versions[] = {
 	"cudart.version",     "cuda.driver",   "libfabric.version",
 	"net_plugin.version", "rdma.firmware", "ncclspy.version",
 };
-
-/* Settings that both ends of a connection must share. */
-static bool is_setting(const char *key)
-{
-	const char *name = key + 4;
-
-	if (strncmp(key, "env.", 4) != 0)
-		return false;
-	for (size_t i = 0; i < nspy_array_size(personal); i++) {
-		if (strcmp(name, personal[i]) == 0)
-			return false;
-	}
-	return strncmp(name, "NCCL_", 5) == 0 || strncmp(name, "FI_", 3) == 0 ||
-	       strncmp(name, "OFI_NCCL_", 9) == 0;
-}
 
 static bool is_version(const char *key)
 {
@@ -156,7 +122,7 @@ static size_t list_keys(const struct nspy_case *c, struct key *keys, size_t capa
 
 		for (size_t f = 0; f < proc->fact_count && count < capacity; f++) {
 			const char *name = proc->facts[f].key;
-			bool setting = is_setting(name), known = false;
+			bool setting = nspy_rules_is_shared_setting(name), known = false;
 
 			if (!setting && !is_version(name))
 				continue;

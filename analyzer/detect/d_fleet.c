@@ -116,6 +116,8 @@ static const char *network(const struct nspy_proc *proc)
 {
 	const char *looked = nspy_proc_fact(proc, "net.looked");
 	const char *plugin = nspy_proc_fact(proc, "net_plugin.path");
+	const char *init = nspy_proc_fact(proc, "net_plugin.init");
+	const char *found = nspy_proc_fact(proc, "net_plugin.devices");
 	const char *devices = nspy_proc_fact(proc, "rdma.count");
 	const char *net = nspy_proc_fact(proc, "env.NCCL_NET");
 	const char *no_ib = nspy_proc_fact(proc, "env.NCCL_IB_DISABLE");
@@ -125,7 +127,8 @@ static const char *network(const struct nspy_proc *proc)
 		return NULL;
 	if (net && strcmp(net, "Socket") == 0)
 		return "TCP sockets";
-	if (plugin) {
+	/* A plugin that gave up may stay mapped. */
+	if (plugin && !(init && strcmp(init, "0") != 0) && !(found && strcmp(found, "0") == 0)) {
 		slash = strrchr(plugin, '/');
 		return slash ? slash + 1 : plugin;
 	}

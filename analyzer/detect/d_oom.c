@@ -24,6 +24,13 @@ static void add_request(struct nspy_str *s, const struct nspy_case *c, const str
 	nspy_str_add(s, ")");
 }
 
+static uint64_t proc_number(const struct nspy_proc *proc, const char *key)
+{
+	const char *text = nspy_proc_fact(proc, key);
+
+	return text ? strtoull(text, NULL, 10) : 0;
+}
+
 static void add_holding(struct nspy_finding *finding, const struct nspy_proc *proc)
 {
 	const struct nspy_memory *memory = &proc->memory;
@@ -40,6 +47,11 @@ static void add_holding(struct nspy_finding *finding, const struct nspy_proc *pr
 		nspy_str_add(&s, "; NCCL itself asked for it");
 	if (memory->recovered)
 		nspy_str_add(&s, "; it obtained as much later");
+	if (proc_number(proc, "nccl.memory.peak")) {
+		nspy_str_add(&s, "; NCCL held at most ");
+		nspy_add_bytes_binary(&s, proc_number(proc, "nccl.memory.peak"));
+		nspy_str_add(&s, " of its own");
+	}
 	nspy_texts_add(&finding->details, nspy_str_take(&s));
 }
 

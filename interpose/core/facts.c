@@ -94,6 +94,11 @@ void nspy_facts_add_number(const char *key, uint64_t value)
 	nspy_facts_add(key, text);
 }
 
+uint32_t nspy_facts_count(void)
+{
+	return atomic_load_explicit(&additions, memory_order_acquire);
+}
+
 bool nspy_facts_changed(void)
 {
 	return additions != written_additions;

@@ -17,6 +17,9 @@ void nspy_facts_add_number(const char *key, uint64_t value);
 /* Copies the payload; its bytes, or -1 if it does not fit. */
 long nspy_facts_copy(uint8_t *out, size_t bytes);
 
+/* Counts facts added later: a change means that something new is known. */
+uint32_t nspy_facts_count(void);
+
 /* Whether facts were added since the last write. */
 bool nspy_facts_changed(void);
 /* Writes them as an IDENT chunk. context: writer thread. */

@@ -5,10 +5,12 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "api_ids.h"
+#include "call_failures.h"
 #include "clock.h"
 #include "record.h"
 #include "resolve.h"
@@ -39,28 +41,32 @@ void nspy_append_text(enum nspy_text_topic topic, const char *text, uint32_t cal
 }
 
 /*
- * For a failed NCCL call, appends ncclGetLastError's text. Asked on the caller's own thread, right
- * after its failing call, so that the text is the one that belongs to it.
+ * What ncclGetLastError says of a failed NCCL call, asked on the caller's own thread, right after
+ * it, so that the text is the one that belongs to it. It may change under us: copied at once.
  */
-void nspy_note_failure(const struct nspy_rec *rec)
+static bool last_error(char text[LAST_ERROR_BYTES_MAX])
 {
 	typedef const char *last_error_fn(void *comm);
-	static _Atomic uint32_t noted;
-	char text[LAST_ERROR_BYTES_MAX];
-	int saved = errno;
-	last_error_fn *last_error;
-	const char *found;
+	last_error_fn *ask =
+		(last_error_fn *)nspy_real_in(nspy_tls.copy, NSPY_FN_NCCL_GET_LAST_ERROR);
+	const char *found = ask ? ask(NULL) : NULL;
 
-	if (nspy_fn_table[rec->fn].library != NSPY_LIB_NCCL ||
-	    atomic_load_explicit(&noted, memory_order_relaxed) >= LAST_ERRORS_MAX)
-		return;
-	last_error = (last_error_fn *)nspy_real_in(nspy_tls.copy, NSPY_FN_NCCL_GET_LAST_ERROR);
-	found = last_error ? last_error(NULL) : NULL;
-	if (found && found[0]) {
+	(void)snprintf(text, LAST_ERROR_BYTES_MAX, "%s", found ? found : "");
+	return text[0];
+}
+
+void nspy_note_failure(const struct nspy_rec *rec)
+{
+	static _Atomic uint32_t noted;
+	char text[LAST_ERROR_BYTES_MAX] = "";
+	int saved = errno;
+
+	if (nspy_fn_table[rec->fn].library == NSPY_LIB_NCCL &&
+	    atomic_load_explicit(&noted, memory_order_relaxed) < LAST_ERRORS_MAX &&
+	    last_error(text)) {
 		atomic_fetch_add_explicit(&noted, 1, memory_order_relaxed);
-		/* It may change under us: copy first. */
-		(void)snprintf(text, sizeof(text), "%s", found);
 		nspy_append_text(NSPY_TEXT_LAST_ERROR, text, rec->callno, rec->comm);
 	}
+	nspy_call_failed(rec, text);
 	errno = saved;
 }

@@ -9,7 +9,7 @@
 /* limit.*, cap.*, mem.*, shm.*, cgroup.*, kernel. */
 void nspy_host_facts(void);
 
-/* net.interfaces, rdma.*. */
+/* net.interfaces, rdma.*, gpu.module, gpu.peermem. */
 void nspy_nic_facts(void);
 
 /* shm.nccl_mapped, shm.stale*: once NCCL has made its communicators. */

@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "call_failures.h"
 #include "core.h"
+#include "cuda_driver.h"
 #include "facts.h"
 #include "helper.h"
 #include "host_facts.h"
@@ -124,7 +126,7 @@ static void tell(const struct nspy_rule_hit *hit, void *unused)
 static void start_helper(uint64_t now_ns)
 {
 	const char *gpu = get(NULL, "nvml.path") ? get(NULL, "gpu.pci") : NULL;
-	bool missing = was_said("NET_PLUGIN_LOAD_FAILED");
+	bool missing = was_said("NET_PLUGIN_LOAD_FAILED") && !get(NULL, "net_plugin.init");
 	char *word = settings.wanted[NSPY_WANTED_NET];
 
 	done.helper_done = true;
@@ -168,6 +170,7 @@ void nspy_judge_start(void)
 	memset(&done, 0, sizeof(done));
 	atomic_store(&comms_good, 0);
 	atomic_store(&comms_failed, 0);
+	nspy_call_failures_start();
 }
 
 void nspy_judge_comm_outcome(bool good)
@@ -232,7 +235,11 @@ static bool look(uint64_t now_ns, bool last)
 
 void nspy_judge_tick(uint64_t now_ns)
 {
-	if (look(now_ns, false))
+	bool changed = look(now_ns, false);
+
+	nspy_call_failures_tell(now_ns, false, tell);
+	nspy_cuda_driver_facts(false);
+	if (changed)
 		judge(now_ns);
 }
 
@@ -244,5 +251,7 @@ void nspy_judge_last(uint64_t now_ns)
 	done.helper_done = true;
 	if (look(now_ns, true))
 		judge(now_ns);
+	nspy_call_failures_tell(now_ns, true, tell);
+	nspy_cuda_driver_facts(true);
 	nspy_helper_end();
 }

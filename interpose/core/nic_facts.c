@@ -176,6 +176,30 @@ static void rdma_facts(void)
 		nspy_facts_add("rdma.firmware", rdma.firmware.text);
 }
 
+/*
+ * What lets NICs reach GPU memory: the module nvidia-peermem (nv_mem in its earlier form, where
+ * NCCL looks, too), or dmabuf, which the driver offers in its open modules only. "P" in the
+ * kernel's notes about a module: a licence that is not free.
+ */
+static void gpu_module_facts(void)
+{
+	static const char *const peermem[] = {
+		"/sys/module/nvidia_peermem/version",
+		"/sys/module/nvidia_peermem/refcnt",
+		"/sys/kernel/mm/memory_peers/nv_mem/version",
+		"/sys/kernel/mm/memory_peers/nv_mem_nc/version",
+	};
+	char text[64];
+	bool there = false;
+
+	if (nspy_proc_read("/sys/module/nvidia/taint", text, sizeof(text)) < 0)
+		return;
+	nspy_facts_add("gpu.module", strchr(text, 'P') ? "proprietary" : "open");
+	for (size_t i = 0; i < sizeof(peermem) / sizeof(peermem[0]) && !there; i++)
+		there = nspy_proc_read(peermem[i], text, sizeof(text)) >= 0;
+	nspy_facts_add("gpu.peermem", there ? "1" : "0");
+}
+
 void nspy_nic_facts(void)
 {
 	static struct list interfaces;
@@ -186,4 +210,5 @@ void nspy_nic_facts(void)
 	if (interfaces.used)
 		nspy_facts_add("net.interfaces", interfaces.text);
 	rdma_facts();
+	gpu_module_facts();
 }

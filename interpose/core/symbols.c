@@ -228,6 +228,9 @@ void *nspy_elf_next(const char *name)
 	bool after_us = false;
 	void *found = NULL;
 
+	/* Opened instead of preloaded: nothing after us has it, and nobody may have looked yet. */
+	if (!libc_map)
+		nspy_elf_boot();
 	for (const struct link_map *map = _r_debug.r_map; map && !found; map = map->l_next) {
 		if (nspy_elf_is_ours(map->l_ld))
 			after_us = true;

@@ -21,8 +21,9 @@
 #define NSPY_FI_ENOSYS     38
 #define NSPY_FI_ENODATA    61
 #define NSPY_FI_EAVAIL     259
-#define NSPY_FI_EP_MSG     1 /* enum fi_ep_type: connected */
-#define NSPY_FI_FABRIC_NIC 3 /* fi_info has a nic since FABRIC_1.2; 1.3 to be sure */
+#define NSPY_FI_HMEM       (1ull << 47) /* a capability: memory of devices */
+#define NSPY_FI_EP_MSG     1            /* enum fi_ep_type: connected */
+#define NSPY_FI_FABRIC_NIC 3            /* fi_info has a nic since FABRIC_1.2; 1.3 to be sure */
 
 /* enum fi_cq_format */
 enum { NSPY_FI_CQ_CONTEXT = 1, NSPY_FI_CQ_MSG, NSPY_FI_CQ_DATA, NSPY_FI_CQ_TAGGED };

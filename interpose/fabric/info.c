@@ -7,12 +7,15 @@
 #include "compat.h"
 
 #include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "events.h"
 #include "export.h"
 #include "fabric_abi.h"
+#include "facts.h"
 #include "find.h"
 #include "objects.h"
 #include "session.h"
@@ -52,6 +55,24 @@ static void add_providers(char *ret, size_t room, const struct nspy_fi_info *inf
 	}
 }
 
+/*
+ * Whether EFA was offered with access to GPU memory: plugins ask for that first, and if it is
+ * refused again without.
+ */
+static void note_gpu_memory(const struct nspy_fi_info *hints, const char *providers)
+{
+	static _Atomic uint32_t refused;
+	bool asked = hints && (hints->caps & NSPY_FI_HMEM);
+	bool offered = strstr(providers, "efa") != NULL;
+
+	if (asked)
+		atomic_store_explicit(&refused, !offered, memory_order_relaxed);
+	if (offered && asked)
+		nspy_facts_add("efa.gpu_memory", "1");
+	else if (offered && atomic_load_explicit(&refused, memory_order_relaxed))
+		nspy_facts_add("efa.gpu_memory", "0");
+}
+
 static void note_getinfo(unsigned int minor, const struct nspy_fi_info *hints, int rc,
 			 const struct nspy_fi_info *info)
 {
@@ -71,6 +92,7 @@ static void note_getinfo(unsigned int minor, const struct nspy_fi_info *hints, i
 	(void)snprintf(event->text, sizeof(event->text), "%s", asked ? asked : "");
 	if (rc == 0)
 		add_providers(event->more, sizeof(event->more), info);
+	note_gpu_memory(hints, event->more);
 	nspy_fabric_event_ready(event);
 	errno = saved;
 }

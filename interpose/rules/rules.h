@@ -45,6 +45,23 @@ typedef void nspy_rule_sink(const struct nspy_rule_hit *hit, void *context);
 /* Calls sink for each finding, none twice, in the order of the rules. */
 void nspy_rules_run(const struct nspy_rule_facts *facts, nspy_rule_sink *sink, void *context);
 
+/*
+ * Whether a fact ("env.NAME") is a setting of NCCL or libfabric that both ends of a connection must
+ * share; not names of interfaces and devices, files for debugging, and identities.
+ */
+bool nspy_rules_is_shared_setting(const char *key);
+
+/* A return code of the CUDA runtime that says that a GPU, a kernel on it or the driver failed. */
+struct nspy_cuda_fault {
+	int code;
+	const char *id; /* of the finding */
+	const char *words;
+	const char *owner, *restart, *action; /* instead of the catalogue's */
+};
+
+/* NULL: any other code. */
+const struct nspy_cuda_fault *nspy_rules_cuda_fault(int code);
+
 /* Whether the launcher's variables say that the job spans nodes, from the facts alone. */
 enum nspy_rule_span nspy_rules_span(const struct nspy_rule_facts *facts);
 

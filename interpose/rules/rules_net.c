@@ -124,6 +124,36 @@ static bool missing_plugin(const char *wanted, const char *mapped, char *ret, si
 	return false;
 }
 
+/* A plugin that was found gave up: its init failed, or it found no device. Seen, not concluded. */
+static bool plugin_gave_up(const struct nspy_rule_facts *facts)
+{
+	const char *init = nspy_rule_get(facts, "net_plugin.init");
+
+	return init && (strcmp(init, "0") != 0 || nspy_rule_is(facts, "net_plugin.devices", "0"));
+}
+
+/* Whether NCCL works through a plugin, as far as is known. */
+static bool plugin_works(const struct nspy_rule_facts *facts)
+{
+	return nspy_rule_get(facts, "net_plugin.path") && !plugin_gave_up(facts);
+}
+
+static void say_gave_up(const struct nspy_rule_facts *facts, struct nspy_rule_hit *hit)
+{
+	const char *name = nspy_rule_get(facts, "net_plugin.name");
+	const char *version = nspy_rule_get(facts, "net_plugin.version");
+	const char *init = nspy_rule_get(facts, "net_plugin.init");
+	const char *why = nspy_rule_get(facts, "net_plugin.error");
+	bool failed = strcmp(init, "0") != 0;
+
+	nspy_rule_say(
+		hit, facts->span == NSPY_SPAN_NODES ? 0 : 1, NSPY_RULE_NODE,
+		"the network plugin %.40s%s%.30s %s%.12s, and NCCL goes on without it%s%.150s",
+		name ? name : "", version ? " " : "", version ? version : "",
+		failed ? "could not start, result " : "found no device", failed ? init : "",
+		why ? ": " : "", why ? why : "");
+}
+
 static bool plugin_failed(const struct nspy_rule_facts *facts, struct nspy_rule_hit *hit)
 {
 	const char *wanted = nspy_rule_get(facts, "env.NCCL_NET_PLUGIN");
@@ -131,6 +161,12 @@ static bool plugin_failed(const struct nspy_rule_facts *facts, struct nspy_rule_
 	const char *why = nspy_rule_get(facts, "net_plugin.probe");
 	char word[208];
 
+	/* Images have plugins for networks that the machine may not have. */
+	if (plugin_gave_up(facts) && (wanted || nspy_rule_rdma(facts, "efa")) &&
+	    facts->span != NSPY_SPAN_ONE_NODE && !(wanted && strchr(wanted, ','))) {
+		say_gave_up(facts, hit);
+		return true;
+	}
 	/* Lists: with one plugin in place another may be missing on purpose. */
 	if (!wanted || facts->span == NSPY_SPAN_ONE_NODE ||
 	    !nspy_rule_is(facts, "net.looked", "1") || (mapped && strchr(wanted, ',')) ||
@@ -162,8 +198,8 @@ static bool is_tcp_provider(const char *list)
 
 static bool tcp_fallback(const struct nspy_rule_facts *facts, struct nspy_rule_hit *hit)
 {
-	const char *plugin = nspy_rule_get(facts, "net_plugin.path");
-	const char *provider = nspy_rule_get(facts, "env.FI_PROVIDER");
+	bool plugin = plugin_works(facts);
+	const char *provider = nspy_rule_get(facts, "net_plugin.provider");
 	const char *devices = nspy_rule_get(facts, "rdma.devices");
 	const char *why = NULL;
 
@@ -171,10 +207,16 @@ static bool tcp_fallback(const struct nspy_rule_facts *facts, struct nspy_rule_h
 	    !nspy_rule_is(facts, "net.looked", "1") ||
 	    nspy_rule_number(facts, "rdma.active", 0) == 0)
 		return false;
+	if (!provider)
+		provider = nspy_rule_get(facts, "env.FI_PROVIDER");
 	if (nspy_rule_is(facts, "env.NCCL_NET", "Socket"))
 		why = "NCCL_NET=Socket is set";
 	else if (plugin && provider && is_tcp_provider(provider))
-		why = "FI_PROVIDER names a TCP provider";
+		why = nspy_rule_get(facts, "net_plugin.provider")
+			      ? "the network plugin has selected a TCP provider"
+			      : "FI_PROVIDER names a TCP provider";
+	else if (plugin_gave_up(facts) && !may_use_ib(facts))
+		why = "the network plugin gave up";
 	else if (!plugin && nspy_rule_is(facts, "env.NCCL_IB_DISABLE", "1"))
 		why = "NCCL_IB_DISABLE=1 is set and no network plugin is loaded";
 	else if (!plugin && !may_use_ib(facts))
@@ -253,6 +295,50 @@ static bool nic_count_low(const struct nspy_rule_facts *facts, struct nspy_rule_
 	return false;
 }
 
+/* --- whether NICs reach GPU memory --- */
+
+/* A setting that forbids it, or NULL. */
+static const char *gdr_forbidden(const struct nspy_rule_facts *facts)
+{
+	const char *level = nspy_rule_get(facts, "env.NCCL_NET_GDR_LEVEL");
+
+	if (level && strcmp(level, "0") == 0)
+		return "NCCL_NET_GDR_LEVEL=0 is set";
+	if (level && strcmp(level, "LOC") == 0)
+		return "NCCL_NET_GDR_LEVEL=LOC is set";
+	if (nspy_rule_rdma(facts, "efa") && nspy_rule_is(facts, "env.FI_EFA_USE_DEVICE_RDMA", "0"))
+		return "FI_EFA_USE_DEVICE_RDMA=0 is set";
+	return NULL;
+}
+
+/* What the machine or libfabric lacks, or NULL. Instances of the G family have EFA without it. */
+static const char *gdr_lacking(const struct nspy_rule_facts *facts)
+{
+	const char *type = nspy_rule_get(facts, "instance.type");
+
+	if (nspy_rule_is(facts, "efa.gpu_memory", "0") && !(type && type[0] == 'g'))
+		return "libfabric offers EFA only without access to GPU memory (FI_HMEM)";
+	if ((nspy_rule_rdma(facts, "mlx5_core") || nspy_rule_rdma(facts, "mlx4_core")) &&
+	    nspy_rule_is(facts, "gpu.peermem", "0") &&
+	    nspy_rule_is(facts, "gpu.module", "proprietary"))
+		return "the module nvidia-peermem is not loaded, and the driver's proprietary "
+		       "modules do not offer dmabuf instead";
+	return NULL;
+}
+
+static bool no_gpudirect(const struct nspy_rule_facts *facts, struct nspy_rule_hit *hit)
+{
+	const char *setting = gdr_forbidden(facts);
+	const char *why = setting ? setting : gdr_lacking(facts);
+
+	if (!why || facts->span == NSPY_SPAN_ONE_NODE || !nspy_rule_rdma(facts, NULL))
+		return false;
+	nspy_rule_say(hit, 1, setting ? NSPY_RULE_JOB : NSPY_RULE_NODE,
+		      "data between GPUs and NICs goes through host memory: %s", why);
+	hit->probable = !setting;
+	return true;
+}
+
 /* --- plugin and libfabric --- */
 
 /* "1.22.0" as 1022; 0 if it is no version. */
@@ -294,5 +380,6 @@ const struct nspy_rule nspy_rules_net[] = {
 	{"NIC_PORT_DOWN", port_down},
 	{"NIC_COUNT_LOW", nic_count_low},
 	{"TCP_FALLBACK", tcp_fallback},
+	{"NO_GPUDIRECT_RDMA", no_gpudirect},
 	{NULL, NULL},
 };

@@ -176,6 +176,20 @@ static void walk_arrays(struct walk *w, struct nspy_status *s)
 		walk_way(w, &s->ways[i]);
 }
 
+/* After everything else: pages of before these fields end earlier. */
+static void walk_stack(struct walk *w, struct nspy_status *s)
+{
+	FIELD(w, s->nccl);
+	FIELD(w, s->cudart);
+	FIELD(w, s->driver);
+	FIELD(w, s->nccl_build);
+	FIELD(w, s->settings);
+	text(w, s->libfabric, sizeof(s->libfabric));
+	text(w, s->plugin, sizeof(s->plugin));
+	text(w, s->gpu, sizeof(s->gpu));
+	text(w, s->instance, sizeof(s->instance));
+}
+
 static uint64_t checksum(const uint8_t *page, size_t bytes)
 {
 	/* The sequence is covered, so that an old body under a new number shows. */
@@ -200,6 +214,7 @@ long nspy_status_encode(const struct nspy_status *status, uint32_t ops_max, uint
 	walk_process(&w, &s);
 	walk_counts(&w, &s);
 	walk_arrays(&w, &s);
+	walk_stack(&w, &s);
 	if (w.bad)
 		return -ENOBUFS;
 	total = bytes - w.left;
@@ -272,6 +287,8 @@ int nspy_status_decode(const uint8_t *data, size_t bytes, struct nspy_arena *are
 	rc = w.bad ? -EBADMSG : take_arrays(arena, ret);
 	if (rc == 0) {
 		walk_arrays(&w, ret);
+		if (w.left)
+			walk_stack(&w, ret);
 		if (w.bad || w.left || !indices_fit(ret))
 			rc = -EBADMSG;
 	}

@@ -14,6 +14,7 @@
 #include "live.h"
 #include "recent.h"
 #include "resolve.h"
+#include "stack.h"
 #include "state.h"
 
 #define COMMS_SEEN 1024u /* alive at once that are looked at */
@@ -70,6 +71,7 @@ bool nspy_gather_start(void)
 	s->ops = own->ops;
 	s->ways = own->ways;
 	nspy_activity_start();
+	nspy_stack_start();
 	return true;
 }
 
@@ -349,6 +351,7 @@ struct nspy_status *nspy_gather(uint64_t now_ns)
 	s->longest_wait_ns = nspy_recent_totals()->longest_wait_ns;
 	s->last_call_ns = nspy_recent_totals()->last_leave_ns;
 	s->lost = lost_records();
+	nspy_stack_look(s);
 	nspy_activity_look(s, nspy_recent_totals()->last_tid, now_ns);
 	clock_gettime(CLOCK_REALTIME, &real);
 	s->published_ns = now_ns;

@@ -15,6 +15,7 @@
 #include "exchange.h"
 #include "gather.h"
 #include "live.h"
+#include "odd.h"
 #include "outbox.h"
 #include "pages.h"
 #include "say.h"
@@ -113,8 +114,10 @@ static void speak(const struct nspy_local *local, struct nspy_status *own, uint6
 	if (!nspy_across_wanted(local)) {
 		judge(local->pages, local->count, now_ns, limits, told, own);
 		/* Rank 0 speaks for the job; without it a later speaker has nothing to add. */
-		if (local->pages[local->own].rank <= 0)
+		if (local->pages[local->own].rank <= 0) {
 			nspy_active_look(local->pages, local->count, true, now_ns);
+			nspy_odd_look(local->pages, local->count);
+		}
 		return;
 	}
 	own->event_key = told ? told : own->event_key;
@@ -125,6 +128,7 @@ static void speak(const struct nspy_local *local, struct nspy_status *own, uint6
 		return;
 	nspy_across_tell(now_ns);
 	nspy_active_look(view.pages, view.count, true, now_ns);
+	nspy_odd_look(view.pages, view.count);
 }
 
 static void tick(const struct nspy_limits *limits, bool shared)
@@ -183,6 +187,7 @@ static void start(void)
 		return;
 	nspy_event_start();
 	nspy_active_start();
+	nspy_odd_start();
 	nspy_across_start(nspy_monotonic_ns());
 	scratch = (struct nspy_arena){0}; /* a forked child has not inherited it */
 	sigfillset(&all);

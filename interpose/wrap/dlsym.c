@@ -11,7 +11,9 @@
 #include <string.h>
 
 #include "copies.h"
+#include "cuda_driver.h"
 #include "find.h"
+#include "net_plugin.h"
 #include "resolve.h"
 #include "symbols.h"
 #include "unseen.h"
@@ -43,6 +45,21 @@ static void *none(const char *name)
 	if (handle)
 		(void)nspy_sys_dlsym(handle, name);
 	return (void *)NSPY_DLSYM_NONE;
+}
+
+/* A table of a network plugin, or a function of the CUDA driver: found as the caller finds it. */
+static void *answer_other(void *handle, const char *name, const char *version)
+{
+	void *table, *copy;
+
+	if (version || handle == RTLD_DEFAULT || handle == RTLD_NEXT)
+		return NSPY_DLSYM_PASS;
+	table = nspy_next_dlsym(handle, name);
+	if (!table)
+		return NSPY_DLSYM_PASS;
+	copy = name[0] == 'c' ? nspy_cuda_driver_entry(name, table)
+			      : nspy_net_plugin_table(name, table);
+	return copy ? copy : NSPY_DLSYM_PASS;
 }
 
 static bool is_program(const struct link_map *map)
@@ -127,14 +144,18 @@ static void *answer_net(void *found, void *handle, const char *name, const char 
 void *nspy_dlsym_answer(void *handle, const char *name, const char *version, const void *caller)
 {
 	int fn = nspy_fn_find(name), saved = errno;
-	void *found, *answer;
-
 	bool is_net = name[0] == 'f' || name[0] == 'i' || name[0] == 'm';
+	void *found, *answer;
 
 	if (fn < 0)
 		note_network_setup(name, version, caller);
-	if ((fn < 0 && !is_net) || !nspy_sys_dladdr1 || !nspy_next_dlsym || !nspy_next_dlvsym)
+	if (!nspy_sys_dladdr1 || !nspy_next_dlsym || !nspy_next_dlvsym)
 		return NSPY_DLSYM_PASS;
+	if (fn < 0 && !is_net) {
+		answer = answer_other(handle, name, version);
+		errno = saved;
+		return answer;
+	}
 	found = version ? nspy_next_dlvsym(handle, name, version) : nspy_next_dlsym(handle, name);
 	/* The real function fails again, in the caller's own name. */
 	if (!found)

@@ -24,8 +24,10 @@ void *nspy_dlsym_filter(void *handle, const char *name, const char *version, con
 	/* The first letter decides for nearly all. */
 	if (name &&
 	    ((*name == 'n' && begins(name, "nccl")) || (*name == 'p' && begins(name, "pnccl")) ||
-	     (*name == 'c' && begins(name, "cuda")) || (*name == 'i' && begins(name, "ibv_")) ||
-	     (*name == 'f' && begins(name, "fi_")) || (*name == 'm' && begins(name, "mlx5dv_"))))
+	     (*name == 'c' && (begins(name, "cuda") || begins(name, "cuGetProcAddress") ||
+			       begins(name, "cuMem"))) ||
+	     (*name == 'i' && begins(name, "ibv_")) || (*name == 'f' && begins(name, "fi_")) ||
+	     (*name == 'm' && begins(name, "mlx5dv_"))))
 		return nspy_dlsym_answer(handle, name, version, caller);
 	return NSPY_DLSYM_PASS;
 }

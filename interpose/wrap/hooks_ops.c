@@ -4,6 +4,7 @@
 
 #include "hooks.h"
 
+#include "call_failures.h"
 #include "capture.h"
 #include "comm.h"
 #include "core.h"
@@ -74,8 +75,11 @@ void nspy_put_bytes(struct nspy_rec *rec, size_t bytes)
 
 void nspy_got_address(struct nspy_rec *rec, int result, void *const *address)
 {
-	if (result == 0 && address)
+	if (result != 0)
+		return;
+	if (address)
 		rec->arg = (uint64_t)(uintptr_t)*address;
+	nspy_memory_obtained(rec);
 }
 
 void nspy_put_arg(struct nspy_rec *rec, const void *arg)

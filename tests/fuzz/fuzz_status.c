@@ -12,6 +12,7 @@
 #include <xxhash.h>
 
 #include "fuzz.h"
+#include "odd.h"
 #include "trace_bytes.h"
 #include "verdict.h"
 
@@ -57,6 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	struct nspy_arena room = {(uint8_t *)scratch, sizeof(scratch), 0};
 	struct nspy_status pages[PAGES];
 	size_t used;
+	long more;
 
 	(void)nspy_status_decode(data, bytes, &arena, &pages[0], &used);
 	if (bytes < NSPY_STATUS_HEAD_BYTES || bytes > sizeof(page))
@@ -67,9 +69,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		if (nspy_status_decode(page, bytes, &arena, &pages[i], &used) < 0)
 			return 0;
 	FUZZ_ASSERT(used == bytes);
-	/* What was read can be written, and is read as the same. */
-	FUZZ_ASSERT(nspy_status_encode(&pages[0], NSPY_STATUS_OPS_MAX, again, sizeof(again)) ==
-		    (long)bytes);
+	/* What was read can be written, and is read as the same; pages of before get longer. */
+	more = nspy_status_encode(&pages[0], NSPY_STATUS_OPS_MAX, again, sizeof(again));
+	FUZZ_ASSERT(more == (long)bytes || more == (long)bytes + NSPY_STATUS_STACK_BYTES ||
+		    (more < 0 && bytes + NSPY_STATUS_STACK_BYTES > sizeof(again)));
+	for (int i = 0; i < NSPY_ODD_TOPICS; i++) {
+		char text[NSPY_ODD_TEXT];
+
+		(void)nspy_odd_find(pages, PAGES, (enum nspy_odd_topic)i, text);
+		FUZZ_ASSERT(strlen(text) < sizeof(text));
+	}
 	conclude(pages, page[bytes - 1], &room);
 	return 0;
 }

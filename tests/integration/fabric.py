@@ -196,6 +196,7 @@ def test_error_is_told_at_once(scratch):
     if done.status == harness.SKIP_STATUS:
         raise harness.Skip("the provider is not there")
     assert re.search(r"\[FAIL\] FABRIC_CQ_ERROR: rank 3 ", done.ok().err), str(done)
+    assert "FABRIC_PEER_UNREACHABLE" not in done.err, str(done)
 
 
 def test_nobody_there(scratch):
@@ -263,6 +264,34 @@ def test_conform(scratch):
     assert events["registration_failed"] == 4 and events["completion_error"] == 2, events
     asked = [r for r in records if r.get("event") == "getinfo"]
     assert len(asked) == 16 and asked[1]["error"] == 61, asked
+
+
+def told(scratch, command, **more):
+    """What is said on stderr at once."""
+    environment = preloaded(scratch, **more)
+    del environment["NCCLSPY_QUIET"], environment["NCCLSPY_FABRIC"]
+    done = scratch.run(command, environment)
+    if done.status == harness.SKIP_STATUS:
+        raise harness.Skip("no place for the structures")
+    return re.findall(r"\[FAIL\] (FABRIC\w+|RDMA\w+): (.*)", done.ok().err)
+
+
+def test_unreachable_is_told_at_once(scratch):
+    """Of the errors that the stand-in answers with one is ENETUNREACH."""
+    harness.need(CONFORM)
+    found = dict(told(scratch, [CONFORM], RANK="2"))
+    assert found["FABRIC_PEER_UNREACHABLE"].startswith("rank 2 ("), found
+    assert " on rdmap0s6" in found["FABRIC_PEER_UNREACHABLE"], found
+    finding = [f for f in findings(scratch) if f["id"] == "FABRIC_PEER_UNREACHABLE"]
+    assert [c["rank"] for f in finding for c in f["culprits"]] == [2], finding
+
+
+def test_refused_registration_is_told_at_once(scratch):
+    harness.need(VERBS)
+    found = told(scratch, [VERBS, "4096", str(2 * MIB)], RANK="5",
+                 NSPY_FAKE_VERBS=f"{MIB}:12")
+    assert [name for name, _ in found] == ["RDMA_REG_MR_FAILED"], found
+    assert found[0][1].startswith("rank 5 (") and "of 2 MiB" in found[0][1], found
 
 
 def test_constant_tables_are_left_alone(scratch):

@@ -1,76 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is said live, and in the report, about machines, settings and libraries, on made-up ones."""
 import os
-import re
 import socket
+import time
 
 import harness
 import jobs
-from harness import ANALYZE, BUILD, FAKES, LIBRARY, RUN, TRAINJOB
+from harness import BUILD, FAKES
+from machines import (MACHINE, NODES, ONE_NODE, PLUGIN, expect, expect_silence, found, live,
+                      make_rdma, run_on, told_by)
 
-HERE = os.path.dirname(os.path.realpath(__file__))
-MACHINE = os.path.join(HERE, "machine.sh")
-PLUGIN = os.path.join(BUILD, "tests/integration/libnccl-net-nspytest.so")
 REFUSE_FORK = os.path.join(BUILD, "tests/integration/librefusefork.so")
-NODES = ["-n", "4", "--node-size", "2", "--steps", "3", "--no-verify"]
-ONE_NODE = ["-n", "4", "--steps", "3", "--no-verify"]
-
-
-def make_rdma(scratch, names, driver="efa", down=(), nodes=True):
-    """A machine with these RDMA devices; nodes: the process was given them."""
-    root = os.path.join(scratch.path, "machine")
-    for name in names:
-        port = os.path.join(root, "class/infiniband", name, "ports/1")
-        os.makedirs(port)
-        device = os.path.join(root, "class/infiniband", name, "device")
-        os.makedirs(device)
-        os.symlink(f"/sys/bus/pci/drivers/{driver}", os.path.join(device, "driver"))
-        scratch.file(os.path.join(port, "state"), "1: DOWN\n" if name in down else "4: ACTIVE\n")
-    for i in range(len(names) if nodes else 0):
-        scratch.file(os.path.join(root, f"dev/infiniband/uverbs{i}"), "")
-    os.makedirs(os.path.join(root, "dev/infiniband"), exist_ok=True)
-    return root
-
-
-def run_on(scratch, machine, options, env=None, before=()):
-    harness.need(TRAINJOB, LIBRARY, RUN, ANALYZE)
-    env = dict(env or {})
-    if jobs.sanitizer_runtime():
-        env["LD_PRELOAD"] = ":".join([jobs.sanitizer_runtime(), *env.get("LD_PRELOAD", "").split()])
-    place = [MACHINE, machine] if machine else []
-    result = scratch.run([*place, *before, RUN, "-o", scratch.traces, "--", TRAINJOB, *options], env)
-    if result.status == 77:
-        raise harness.Skip("no namespaces of our own here")
-    assert not result.timed_out, str(result)
-    return result
-
-
-def live(result):
-    """{id: number of lines} of findings on stderr."""
-    found = {}
-    for name in re.findall(r"\[(?:FAIL|WARN)\] P\d ([A-Z0-9_]+)", result.err):
-        found[name] = found.get(name, 0) + 1
-    return found
-
-
-def found(scratch):
-    return {finding["id"]: finding for finding in jobs.report(scratch)["findings"]}
-
-
-def expect(scratch, result, name, priority, ranks):
-    """It was said live, and it is in the report."""
-    assert name in live(result), str(result)
-    finding = found(scratch).get(name)
-    assert finding, (name, found(scratch))
-    assert finding["priority"] == priority, finding
-    assert jobs.culprit_ranks(finding) == ranks, finding
-    return finding
-
-
-def expect_silence(scratch, result):
-    assert result.status == 0, str(result)
-    assert not live(result), str(result)
-    assert not jobs.urgent(jobs.report(scratch)), jobs.report(scratch)
 
 
 def test_tcp_fallback(scratch):
@@ -135,6 +75,43 @@ def test_unused_port_down(scratch):
     assert "NIC_PORT_DOWN" not in found(scratch) and "NIC_PORT_DOWN" not in live(result)
 
 
+def make_modules(scratch, taint, peermem):
+    scratch.file("machine/module/nvidia/taint", taint + "\n")
+    if peermem:
+        scratch.file("machine/module/nvidia_peermem/refcnt", "0\n")
+
+
+def test_no_peermem(scratch):
+    machine = make_rdma(scratch, ["mlx5_0"], driver="mlx5_core")
+    make_modules(scratch, "POE", False)
+    result = run_on(scratch, machine, NODES)
+    finding = expect(scratch, result, "NO_GPUDIRECT_RDMA", "P1", [])
+    assert "nvidia-peermem" in finding["summary"], finding
+    assert live(result)["NO_GPUDIRECT_RDMA"] == 2, "one line for each node"
+
+
+def test_peermem(scratch):
+    machine = make_rdma(scratch, ["mlx5_0"], driver="mlx5_core")
+    make_modules(scratch, "POE", True)
+    result = run_on(scratch, machine, NODES)
+    assert "NO_GPUDIRECT_RDMA" not in found(scratch) and "NO_GPUDIRECT_RDMA" not in live(result)
+
+
+def test_open_modules(scratch):
+    """They offer dmabuf."""
+    machine = make_rdma(scratch, ["mlx5_0"], driver="mlx5_core")
+    make_modules(scratch, "OE", False)
+    result = run_on(scratch, machine, NODES)
+    assert "NO_GPUDIRECT_RDMA" not in found(scratch) and "NO_GPUDIRECT_RDMA" not in live(result)
+
+
+def test_gpudirect_forbidden(scratch):
+    machine = make_rdma(scratch, ["rdmap0s6"])
+    result = run_on(scratch, machine, NODES, {"FI_EFA_USE_DEVICE_RDMA": "0"})
+    expect(scratch, result, "NO_GPUDIRECT_RDMA", "P1", [])
+    assert live(result)["NO_GPUDIRECT_RDMA"] == 1, "one line for the job"
+
+
 def memlock(limit, *more):
     return ["prlimit", f"--memlock={limit}:{limit}", "setpriv", *more]
 
@@ -182,6 +159,69 @@ def test_gpu_hidden(scratch):
     scratch.traces += ".second"
     result = run_on(scratch, None, ONE_NODE, {"CUDA_VISIBLE_DEVICES": "0,1,2"})
     expect(scratch, result, "GPU_VISIBILITY", "P1", [3])
+
+
+def faulty(scratch, fault, *options):
+    return run_on(scratch, None, [*ONE_NODE, "--timeout", "20", *options], {"NSPY_FAKE": fault})
+
+
+def test_call_failed(scratch):
+    result = faulty(scratch, "rank=2,op=all_reduce,nth=3,do=fail:3")
+    assert told_by(result, "NCCL_CALL_FAILED") == [2], str(result)
+    assert "ncclAllReduce returned 3 (internal error)" in result.err, str(result)
+    finding = found(scratch)["NCCL_CALL_FAILED"]
+    assert jobs.culprit_ranks(finding) == [2], finding
+
+
+def test_device_fault(scratch):
+    result = faulty(scratch, "rank=1,op=all_reduce,nth=3,do=gpufault:700")
+    assert told_by(result, "CUDA_DEVICE_FAULT") == [1], str(result)
+    assert "illegal memory access" in result.err, str(result)
+    assert jobs.culprit_ranks(found(scratch)["CUDA_DEVICE_FAULT"]) == [1], found(scratch)
+
+
+def test_memory_refused(scratch):
+    result = faulty(scratch, "rank=3,op=malloc,nth=1,do=oom")
+    assert told_by(result, "CUDA_OOM") == [3], str(result)
+    assert jobs.culprit_ranks(found(scratch)["CUDA_OOM"]) == [3], found(scratch)
+
+
+# A caching allocator: what is refused is obtained when it has given up its cache. And a call that
+# fails because it is wrong, which says nothing about a device.
+RETRY = """
+import ctypes, sys, time
+nccl = ctypes.CDLL(sys.argv[1])
+cuda = ctypes.CDLL(sys.argv[2])
+version, kept, more = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p()
+assert nccl.ncclGetVersion(ctypes.byref(version)) == 0
+malloc = lambda to, mib: cuda.cudaMalloc(ctypes.byref(to), ctypes.c_size_t(mib << 20))
+print(malloc(kept, 48), malloc(more, 40))
+if sys.argv[3] == "retry":
+    print(cuda.cudaFree(kept), malloc(more, 40))
+print(cuda.cudaStreamSynchronize(ctypes.c_void_p(0x1234)) != 0)
+time.sleep(float(sys.argv[4]))
+"""
+
+
+def allocator(scratch, *words):
+    script = scratch.file("retry.py", RETRY)
+    env = dict(jobs.preload_env(scratch), NSPY_FAKE_MEMORY="64M", RANK="0")
+    return scratch.run([os.path.realpath("/proc/self/exe"), script,
+                        os.path.join(FAKES, "libnccl.so.2"),
+                        os.path.join(FAKES, "libcudart.so.13"), *words], env).ok()
+
+
+def test_memory_refused_for_good(scratch):
+    result = allocator(scratch, "stay", "1.5")
+    assert result.out.split() == ["0", "2", "True"], str(result)
+    assert live(result) == {"CUDA_OOM": 1}, str(result)
+    assert "cudaMalloc was refused 40 MiB" in result.err, str(result)
+
+
+def test_memory_obtained_later(scratch):
+    result = allocator(scratch, "retry", "1.5")
+    assert result.out.split() == ["0", "2", "0", "0", "True"], str(result)
+    assert not live(result), str(result)
 
 
 def free_port():
@@ -307,6 +347,90 @@ while time.monotonic() < end:
     time.sleep(0.01)
 print(seen)
 """
+
+
+# A process that has mapped a segment of NCCL's, or has not, and makes a communicator.
+SEGMENT = """
+import ctypes, mmap, os, sys, time
+fake = ctypes.CDLL(sys.argv[1])
+ident, comm = (ctypes.c_char * 128)(), ctypes.c_void_p()
+
+class Id(ctypes.Structure):
+    _fields_ = [("text", ctypes.c_char * 128)]
+
+if sys.argv[2] == "map":
+    fd = os.open("/dev/shm/nccl-mine", os.O_RDWR | os.O_CREAT, 0o600)
+    os.ftruncate(fd, 4096)
+    kept = mmap.mmap(fd, 4096)
+fake.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, Id, ctypes.c_int]
+assert fake.ncclGetUniqueId(ident) == 0
+assert fake.ncclCommInitRank(ctypes.byref(comm), 1, Id.from_buffer_copy(ident), 0) == 0
+time.sleep(0.5)
+"""
+
+
+# A /dev/shm of its own for a process that may look into all others it sees.
+OWN_SHM = """
+mount -t tmpfs -o size=8m none /dev/shm && cp -Rp "$0/." /dev/shm/ && exec "$@"
+"""
+
+
+def with_segment(scratch, *words, place=(), **env):
+    script = scratch.file("segment.py", SEGMENT)
+    result = scratch.run([*place, os.path.realpath("/proc/self/exe"), script,
+                          os.path.join(FAKES, "libnccl.so.2"), *words],
+                         dict(jobs.preload_env(scratch), RANK="0", WORLD_SIZE="1", **env))
+    if result.status == 77:
+        raise harness.Skip("no namespaces of our own here")
+    return result.ok()
+
+
+def small_machine(scratch):
+    scratch.file("machine/shm.mb", "8")
+    return [MACHINE, os.path.join(scratch.path, "machine")]
+
+
+def test_shared_memory_small(scratch):
+    result = with_segment(scratch, "map", place=small_machine(scratch))
+    assert live(result) == {"SHM_TOO_SMALL": 1}, str(result)
+    assert "8 MiB" in found(scratch)["SHM_TOO_SMALL"]["summary"], found(scratch)
+
+
+def test_shared_memory_small_and_unused(scratch):
+    assert not live(with_segment(scratch, "leave", place=small_machine(scratch)))
+
+
+def left_segment(scratch, age_s):
+    """A segment of an ended job lies there for so long."""
+    alone = ["unshare", "-Urmpf", "--mount-proc"]
+    if scratch.run([*alone, "true"]).status != 0:
+        raise harness.Skip("no /dev/shm of our own here")
+    left = scratch.file("shm/nccl-AbCdEf", "x" * 4096)
+    os.utime(left, (time.time() - age_s,) * 2)
+    return with_segment(scratch, "leave",
+                        place=[*alone, "sh", "-c", OWN_SHM, os.path.dirname(left)])
+
+
+def test_stale_segments(scratch):
+    result = left_segment(scratch, 7200)
+    assert live(result) == {"SHM_STALE_SEGMENTS": 1}, str(result)
+    assert found(scratch)["SHM_STALE_SEGMENTS"]["priority"] == "P2", found(scratch)
+
+
+def test_young_segments(scratch):
+    """A job that is just starting."""
+    assert not live(left_segment(scratch, 5))
+
+
+def test_rendezvous_contradicts(scratch):
+    result = with_segment(scratch, "leave", MASTER_ADDR="127.0.0.1")
+    assert told_by(result, "RENDEZVOUS_ENV_MISSING") == [0], str(result)
+    assert "MASTER_PORT" in found(scratch)["RENDEZVOUS_ENV_MISSING"]["summary"], found(scratch)
+
+
+def test_rendezvous_complete(scratch):
+    result = with_segment(scratch, "leave", MASTER_ADDR="127.0.0.1", MASTER_PORT="29500")
+    assert "RENDEZVOUS_ENV_MISSING" not in live(result), str(result)
 
 
 def test_helper_unseen(scratch):

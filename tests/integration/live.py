@@ -258,6 +258,28 @@ def test_more_nodes_healthy(scratch):
     assert len(glob.glob(os.path.join(board, "*.node"))) == 4, os.listdir(board)
 
 
+def test_other_version(scratch):
+    """While the job starts, not when it has failed."""
+    result = run_until(scratch, r"VERSION_MISMATCH", "--steps", "2000",
+                       fault="rank=3,do=version:22703;rank=5,op=init,do=delay:3s")
+    found = re.findall(r"\[FAIL\] P0 VERSION_MISMATCH (.*)", result.err)
+    assert len(found) == 1 and found[0].startswith("rank 3 (node "), str(result)
+    assert re.search("has NCCL 22703, [67] others 22809", found[0]), found
+
+
+def test_other_settings(scratch):
+    result = run_until(scratch, r"STACK_DRIFT", "--steps", "2000", "--env", "6:NCCL_BUFFSIZE=65536")
+    found = re.findall(r"\[FAIL\] P1 STACK_DRIFT (.*)", result.err)
+    assert len(found) == 1 and found[0].startswith("rank 6 (node "), str(result)
+
+
+def test_same_stack(scratch):
+    """Near miss: settings that may differ, and a rank that comes to its facts later."""
+    result = run_until(scratch, r"active on \S+ ranks", "--steps", "60", "--compute-ms", "30",
+                       "--env", "6:NCCL_DEBUG=WARN", "--env", "2:NCCL_HOSTID=x")
+    assert "STACK_DRIFT" not in result.err and "VERSION_MISMATCH" not in result.err, str(result)
+
+
 def test_active(scratch):
     """All ranks are counted, once, over all nodes."""
     result = run_nodes(scratch, r"active on \S+ ranks")

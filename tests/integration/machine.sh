@@ -4,6 +4,7 @@
 # it is seen outside: machine.sh DIRECTORY COMMAND...
 #   DIRECTORY/class   becomes /sys/class       DIRECTORY/dev     is added to /dev
 #   DIRECTORY/shm.mb  size of /dev/shm in MiB
+#   DIRECTORY/module  becomes /sys/module
 # Exit status 77: the kernel does not allow it.
 set -eu
 if [ "${1:-}" != inside ]; then
@@ -15,6 +16,10 @@ shift 2
 if [ -d "$root/class" ]; then
     mount -t tmpfs none /sys/class || exit 77
     cp -R "$root/class/." /sys/class/
+fi
+if [ -d "$root/module" ]; then
+    mount -t tmpfs none /sys/module || exit 77
+    cp -R "$root/module/." /sys/module/
 fi
 if [ -d "$root/dev" ]; then
     mkdir -p "$root/newdev"

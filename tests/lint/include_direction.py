@@ -14,7 +14,7 @@ MAY_INCLUDE = {
     "interpose/rules": [],
     "interpose/core": ["interpose/rules", "interpose/trace"],
     "interpose/fabric": ["interpose/core", "interpose/trace"],
-    "interpose/watch": ["interpose/core", "interpose/trace", "references"],
+    "interpose/watch": ["interpose/core", "interpose/rules", "interpose/trace", "references"],
     "interpose/wrap": ["interpose/core", "interpose/fabric", "interpose/trace"],
     "interpose/probe": [],
     "interpose/gen": ["interpose"],

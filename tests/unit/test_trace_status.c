@@ -32,6 +32,9 @@ static struct nspy_status make(uint32_t comm_count, uint32_t op_count)
 		.node = "node-0",
 		.job_dir = "/traces/job",
 		.caller_state = 'S',
+		.nccl = 23007,
+		.settings = 0x1122334455667788,
+		.gpu = "NVIDIA H100",
 		.comm_count = comm_count,
 		.call_count = 1,
 		.op_count = op_count,
@@ -86,6 +89,9 @@ static void test_round_trip(void **state)
 	assert_memory_equal(back.ops, ops, 5 * sizeof(ops[0]));
 	assert_int_equal(back.calls_open[0].peer, -3);
 	assert_int_equal(back.ways[0].received, 6);
+	assert_int_equal(back.nccl, 23007);
+	assert_int_equal(back.settings, 0x1122334455667788);
+	assert_string_equal(back.gpu, "NVIDIA H100");
 	assert_string_equal(nspy_status_name(&back, 1), "ncclSend");
 	assert_string_equal(nspy_status_name(&back, NSPY_STATUS_NONE), "?");
 }
