@@ -312,25 +312,31 @@ class Tables(InFolder):
 
 
 def entry(seq, name="all_reduce", size=16, dtype="Float", state="completed", pg="0"):
-    return {"frames": [{"name": "main", "filename": "t.py", "line": 3}], "record_id": seq, "pg_id": 0,
+    return {"frames": [{"name": "main", "filename": "t.py", "line": 3}], "record_id": seq - 1, "pg_id": 0,
             "process_group": [pg, "default_pg"], "collective_seq_id": seq, "p2p_seq_id": 0, "op_id": seq,
             "profiling_name": f"nccl:{name}", "time_created_ns": 1, "input_sizes": [[size]],
             "input_dtypes": [dtype], "output_sizes": [[size]], "output_dtypes": [dtype], "state": state,
             "is_p2p": False}
 
 
-def dump(entries, ranks=4):
+def message(what, number=1, size=4, dtype="Float", state="completed", batch=1):
+    return {**entry(8, what, size, dtype, state), "record_id": number - 1, "p2p_seq_id": batch,
+            "is_p2p": True}
+
+
+def dump(entries, ranks=4, groups=None):
+    config = {"0": list(range(ranks)), **(groups or {})}
     return {"version": "2.10", "entries": entries, "pg_config": {
-        "0": {"name": "0", "desc": "default_pg", "ranks": str(list(range(ranks)))}},
-        "pg_status": {}}
+        name: {"name": name, "desc": "default_pg", "ranks": str(members)}
+        for name, members in config.items()}, "pg_status": {}}
 
 
 class Flight(InFolder):
-    def dumps(self, per_rank, as_json=False, protocol=2):
+    def dumps(self, per_rank, as_json=False, protocol=2, groups=None):
         paths = []
         for rank, entries in per_rank.items():
             path = self.path / f"nccl_trace_rank_{rank}"
-            tree = dump(entries)
+            tree = dump(entries, groups=groups)
             path.write_bytes(json.dumps(tree).encode() if as_json else pickle.dumps(tree, protocol))
             paths.append(path)
         return read(files=paths)
@@ -397,6 +403,106 @@ class Flight(InFolder):
             return [entry(1)] + [entry(s, state="scheduled") for s in range(2, 2 + count)]
         found, _ = self.dumps({0: ahead(9), 1: ahead(7), 2: ahead(9), 3: ahead(8)})
         self.assertEqual((found[0]["id"], found[0]["culprits"]), ("COLLECTIVE_HANG", []))
+
+    def first(self, per_rank, finding, culprits, *words, **more):
+        found, _ = self.dumps(per_rank, **more)
+        self.assertTrue(found, "nothing found")
+        self.assertEqual((found[0]["id"], [c["rank"] for c in found[0]["culprits"]]),
+                         (finding, culprits), found[0]["summary"])
+        for word in words:
+            self.assertIn(word, found[0]["summary"])
+
+    def test_the_first_rank_may_be_the_odd_one(self):
+        good = [entry(s) for s in range(1, 9)]
+        end = good + [entry(9, state="scheduled")]
+        self.first({0: good + [entry(9, name="broadcast")], 1: end, 2: end, 3: end},
+                   "COLLECTIVE_MISMATCH", [0])
+
+    def test_sizes_of_all_to_all_must_add_up(self):
+        def last(out):
+            return [{**entry(1, name="all_to_all", state="started"), "output_sizes": [[out]]}]
+        self.first({r: last(24 if r == 3 else 16) for r in range(4)}, "COLLECTIVE_MISMATCH", [],
+                   "64 elements go in, 72 come out")
+        uneven = {r: last(8 + 16 * (r % 2)) for r in range(4)}
+        self.assertEqual(self.dumps(uneven)[0][0]["id"], "COLLECTIVE_HANG")
+
+    def test_gathered_sizes(self):
+        def last(out):
+            return [{**entry(1, name="_all_gather_base", state="started"), "output_sizes": [[out]]}]
+        self.first({r: last(32 if r == 2 else 64) for r in range(4)}, "COLLECTIVE_MISMATCH", [2])
+        self.first({r: last(48) for r in range(4)}, "COLLECTIVE_MISMATCH", [])
+        lists = {r: [{**entry(1, name="all_gather", size=12 + r), "output_sizes": [[12], [13], [14],
+                                                                                  [15]]}]
+                 for r in range(4)}
+        self.assertEqual(self.dumps(lists)[0], [])
+
+    def batch(self, sizes, state):
+        return [entry(9, size=s, state="scheduled") for s in sizes] + \
+               [entry(9, name="coalesced", state=state)]
+
+    def test_coalesced_operations(self):
+        good = {r: self.batch((4, 5, 6), "completed") for r in range(4)}
+        self.assertEqual(self.dumps(good)[0], [])
+        waiting = self.batch((4, 5, 6), "started")
+        for odd in ((4, 5), (4, 5, 7)):
+            self.first({0: waiting, 1: self.batch(odd, "started"), 2: waiting, 3: waiting},
+                       "COLLECTIVE_MISMATCH", [1], "batch")
+
+    def test_messages(self):
+        def pair(send=4, receive=4, state="completed"):
+            return {0: [message("send 0->1", size=send, state=state)],
+                    1: [message("recv 1<-0", size=receive, state=state)] if receive else [],
+                    2: [], 3: []}
+        self.assertEqual(self.dumps(pair())[0], [])
+        self.first(pair(4, 8, "started"), "P2P_MISMATCH", [0, 1], "sends 4", "expects 8")
+        self.first(pair(4, 0, "started"), "COLLECTIVE_HANG", [1], "did not receive from rank 0")
+        # Rank 1 takes the first of two, so the second is the one nobody takes.
+        more = pair()
+        more[0].append(message("send 0->1", 2, state="started"))
+        self.first(more, "COLLECTIVE_HANG", [1])
+
+    def ring(self, lacks=None, state="completed"):
+        """Batches whose members stay scheduled for ever, as PyTorch writes them."""
+        per_rank = {}
+        for r in range(4):
+            calls = [message(f"send {r}->{(r + 1) % 4}", 1, state="scheduled")]
+            if r != lacks:
+                calls.append(message(f"recv {r}<-{(r - 1) % 4}", 2, state="scheduled"))
+            per_rank[r] = calls + [message("coalesced", 3, state=state)]
+        return per_rank
+
+    def test_batches_of_messages(self):
+        self.assertEqual(self.dumps(self.ring())[0], [])
+        self.first(self.ring(2, "started"), "COLLECTIVE_HANG", [2])
+
+    def test_pipeline_is_followed_to_its_end(self):
+        chain = {0: [message("recv 0<-1", state="started")],
+                 1: [message("recv 1<-2", state="started")],
+                 2: [message("recv 2<-3", state="started")], 3: []}
+        self.first(chain, "COLLECTIVE_HANG", [3], "ranks 0-2 wait for it")
+
+    def test_ranks_that_wait_for_each_other(self):
+        both = {0: [message("recv 0<-1", state="started")],
+                1: [message("recv 1<-0", state="started")], 2: [], 3: []}
+        self.first(both, "P2P_MISMATCH", [0, 1], "wait for each other")
+
+    def test_who_is_late_because_of_another_group(self):
+        good = [entry(s) for s in range(1, 9)]
+        waiting = good + [entry(9, state="started")]
+        inner = {**entry(1, state="started", pg="1"), "record_id": 8}
+        self.first({0: waiting, 1: good + [inner], 2: waiting, 3: good}, "COLLECTIVE_HANG", [3],
+                   groups={"1": [1, 3]})
+
+    def test_dumps_written_by_pytorch(self):
+        """See make_dumps.py: PyTorch 2.8, Gloo, four processes."""
+        folder = Path(__file__).parent / "logs" / "torch"
+        self.assertEqual(read(files=[folder / "clean"])[0], [])
+        for what, finding, rank in (("skip", "COLLECTIVE_HANG", 2),
+                                    ("mismatch", "COLLECTIVE_MISMATCH", 1)):
+            found, errors = read(files=sorted((folder / what).glob("nccl_trace*")))
+            self.assertEqual((found[0]["id"], [c["rank"] for c in found[0]["culprits"]], errors),
+                             (finding, [rank], ""))
+        self.assertEqual(read(files=[folder / "skip" / "json_rank_0.json"])[1], "")
 
     def test_hostile_and_broken(self):
         path = self.path / "nccl_trace_rank_0"
