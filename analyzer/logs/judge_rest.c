@@ -313,10 +313,14 @@ static const char *most_blamed(const struct nspy_log *log, size_t *ret_votes, si
 	return best;
 }
 
-/* A failed call says less than a warning, and what also happens at a normal end least. */
+/*
+ * A failed call says less than a warning, and what also happens at a normal end least. How a
+ * process ended says more than that a connection to it was closed.
+ */
 static int rank_of(const struct nspy_log_event *event)
 {
-	return 2 * event->priority + (event->rule == NSPY_LOG_CHAIN);
+	return 4 * event->priority + 2 * (event->rule == NSPY_LOG_CHAIN) +
+	       (event->rule == NSPY_LOG_LOCAL_CLOSED);
 }
 
 static const struct nspy_log_event *first_effect(const struct nspy_log *log)
@@ -342,6 +346,34 @@ static bool starting(const struct nspy_log *log)
 			return true;
 	}
 	return false;
+}
+
+/* The rank that the first effect is about; who sees it if it names nobody. */
+static void name_first(struct nspy_finding *finding, const struct nspy_log *log,
+		       const struct nspy_log_event *first, const char *peer)
+{
+	struct nspy_str s = {0};
+
+	if (peer) {
+		nspy_finding_blame(finding, nspy_log_host(log, peer));
+	} else if (first->rank >= 0) {
+		nspy_finding_blame(finding, nspy_log_proc(log, first->rank));
+		nspy_str_addf(&s, "%s; rank %" PRId64, finding->summary, first->rank);
+	} else {
+		nspy_log_add_who(&s, (struct nspy_log_source *const *)&first->source, 1);
+		if (s.bytes) {
+			struct nspy_str whole = {0};
+
+			nspy_str_addf(&whole, "%s; seen by %s", finding->summary, s.text);
+			nspy_str_done(&s);
+			s = whole;
+		}
+	}
+	if (s.bytes) {
+		free(finding->summary);
+		finding->summary = nspy_str_take(&s);
+	}
+	nspy_str_done(&s);
 }
 
 void nspy_log_judge_deaths(const struct nspy_log *log, struct nspy_findings *out)
@@ -373,6 +405,7 @@ void nspy_log_judge_deaths(const struct nspy_log *log, struct nspy_findings *out
 		finding->summary = nspy_xasprintf(
 			"%s; only effects of trouble elsewhere are in these logs",
 			first->meaning ? first->meaning : nspy_log_rules[first->rule].meaning);
+	name_first(finding, log, first, peer);
 	finding->cause = nspy_xstrdup(finding->summary);
 	finding->confidence = NSPY_WEAK;
 	for (size_t i = 0; i < log->event_count && finding->details.count < 6; i++) {

@@ -290,6 +290,49 @@ class Tables(InFolder):
         comm["ranks"][1] = rank(1, 7)
         self.assertEqual(read(json.dumps({"communicators": [comm]}))[0], [])
 
+    def ras(self, *lines):
+        head = ["NCCL version 2.28.9 compiled with CUDA 12.9", "Job summary", "===========",
+                "Communicators... (0.00s)", "=============", "", "Warnings", "========", ""]
+        return read("\n".join([*head, *lines]) + "\n")[0]
+
+    def test_ras_text(self):
+        self.assertEqual(self.ras("No errors"), [])
+        counts = ["#0-0 (27a079b828ff1a75) MISMATCH",
+                  "  Communicator ranks have different AllReduce operation counts",
+                  "  7 ranks have launched up to operation 12",
+                  "  Rank 3 has launched up to operation 11 -- GPU 3 managed by process 40 on node 10.0.0.7"]
+        found = self.ras(*counts)
+        self.assertEqual((found[0]["id"], [(c["rank"], c["node"]) for c in found[0]["culprits"]]),
+                         ("COLLECTIVE_HANG", [(3, "10.0.0.7")]))
+        self.assertIn("11 against 12", found[0]["summary"])
+        # A group of two that is listed below its heading.
+        found = self.ras(*counts[:3], "  2 ranks have launched up to operation 10",
+                         "  Rank 1 -- GPU 1 managed by process 41 on node 10.0.0.7",
+                         "  Rank 2 -- GPU 2 managed by process 42 on node 10.0.0.7", *counts[3:])
+        self.assertEqual(sorted(c["rank"] for c in found[0]["culprits"]), [1, 2])
+        # The one that is listed is ahead: it is not to blame.
+        found = self.ras(*counts[:2], "  7 ranks have launched up to operation 11",
+                         counts[3].replace("11", "12"))
+        self.assertEqual((found[0]["id"], found[0]["culprits"]), ("COLLECTIVE_HANG", []))
+        self.assertIn("most of the ranks", found[0]["summary"])
+
+    def test_ras_text_names_processes(self):
+        found = self.ras("DEAD", "  1 job process is considered dead (unreachable via the RAS network)",
+                         "  Process 40 on node 10.0.0.7 managing GPU 3", "",
+                         "#0-0 (27a079b828ff1a75) INCOMPLETE",
+                         "  Missing communicator data from 1 rank",
+                         "  Rank 3 -- GPU 3 managed by process 40 on node 10.0.0.7")
+        self.assertEqual((found[0]["id"], [c["node"] for c in found[0]["culprits"]]),
+                         ("RANK_DIED", ["10.0.0.7"]))
+        found = self.ras("#0-0 (27a079b828ff1a75) ERROR", "  Asynchronous error on 1 rank",
+                         "  Rank 5 reported ncclRemoteError -- GPU 1 managed by process 44 on node 10.0.0.8")
+        self.assertIn(5, [c["rank"] for c in found[0]["culprits"]])
+        found = self.ras("#0-0 (27a079b828ff1a75) MISMATCH", "  Communicator ranks have different status",
+                         "  3 ranks have status RUNNING",
+                         "  Rank 2 has status INIT -- GPU 2 managed by process 43 on node 10.0.0.8")
+        self.assertEqual((found[0]["id"], [c["rank"] for c in found[0]["culprits"]]),
+                         ("INIT_TIMEOUT", [2]))
+
     def inspector(self, late, compact):
         paths = []
         for rank in range(4):
