@@ -27,19 +27,14 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static double median_of(const struct nspy_log *log, const char *host, size_t *ret_count)
+static double median_of(const struct nspy_log *log, size_t *ret_count)
 {
 	double *values = nspy_xcalloc(log->run_count + 1, sizeof(*values)), median = 0;
 	size_t count = 0;
 
 	for (size_t i = 0; i < log->run_count; i++) {
-		const struct nspy_log_bench_run *run = &log->runs[i];
-		bool ours = !host;
-
-		for (size_t h = 0; h < run->host_count && !ours; h++)
-			ours = strcmp(run->hosts[h], host) == 0;
-		if (ours && figure(run) > 0)
-			values[count++] = figure(run);
+		if (figure(&log->runs[i]) > 0)
+			values[count++] = figure(&log->runs[i]);
 	}
 	qsort(values, count, sizeof(*values), by_value);
 	if (count)
@@ -49,24 +44,64 @@ static double median_of(const struct nspy_log *log, const char *host, size_t *re
 	return median;
 }
 
-/* The node whose runs are slow throughout, while its partners are fine elsewhere. */
-static const char *slow_node(const struct nspy_log *log, double median)
+static bool has_host(const struct nspy_log_bench_run *run, const char *host)
 {
-	const char *worst = NULL;
-	double lowest = median * SHARE_NOTE;
+	for (size_t h = 0; h < run->host_count; h++) {
+		if (strcmp(run->hosts[h], host) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Slow runs of a node that no node found before explains; 0 if one of its runs is fine. */
+static size_t slow_throughout(const struct nspy_log *log, const bool *explained, const char *host,
+			      double limit)
+{
+	size_t runs = 0, slow = 0;
 
 	for (size_t i = 0; i < log->run_count; i++) {
-		for (size_t h = 0; h < log->runs[i].host_count; h++) {
-			size_t count;
-			double own = median_of(log, log->runs[i].hosts[h], &count);
+		if (!has_host(&log->runs[i], host) || figure(&log->runs[i]) <= 0)
+			continue;
+		if (figure(&log->runs[i]) >= limit)
+			return 0;
+		runs++;
+		slow += !explained[i];
+	}
+	return runs >= 2 ? slow : 0;
+}
 
-			if (count >= 2 && own < lowest) {
-				lowest = own;
+/*
+ * Nodes whose runs are slow with every partner, the one with most of them first. A run is
+ * explained by one of its nodes: the partner is not slow because of it.
+ */
+static size_t slow_nodes(const struct nspy_log *log, double median, const char **ret, size_t limit)
+{
+	bool *explained = nspy_xcalloc(log->run_count + 1, sizeof(*explained));
+	size_t count = 0;
+
+	while (count < limit) {
+		const char *worst = NULL;
+		size_t most = 1;
+
+		for (size_t i = 0; i < log->run_count; i++) {
+			for (size_t h = 0; h < log->runs[i].host_count; h++) {
+				size_t slow = slow_throughout(log, explained, log->runs[i].hosts[h],
+							      median * SHARE_NOTE);
+
+				if (slow <= most)
+					continue;
+				most = slow;
 				worst = log->runs[i].hosts[h];
 			}
 		}
+		if (!worst)
+			break;
+		for (size_t i = 0; i < log->run_count; i++)
+			explained[i] |= has_host(&log->runs[i], worst);
+		ret[count++] = worst;
 	}
-	return worst;
+	free(explained);
+	return count;
 }
 
 static void name_run(struct nspy_str *s, const struct nspy_log *log,
@@ -80,18 +115,35 @@ static void name_run(struct nspy_str *s, const struct nspy_log *log,
 		nspy_str_add(s, base ? base + 1 : path);
 }
 
+static void tell_even(const struct nspy_log *log, struct nspy_findings *out, double median,
+		      size_t runs, double worst, size_t slow, const char *list)
+{
+	const char *nodes[8];
+	size_t count = slow_nodes(log, median, nodes, nspy_array_size(nodes));
+	struct nspy_finding *finding =
+		nspy_log_finding(out, NSPY_FINDING_UNEVEN_NODE_BANDWIDTH, worst < SHARE_ACT ? 1 : 2,
+				 NSPY_LOG_CAUSE, 0);
+	struct nspy_str s = {0};
+
+	for (size_t i = 0; i < count; i++) {
+		nspy_str_addf(&s, "%s%s", i ? ", " : "", nodes[i]);
+		nspy_finding_blame(finding, nspy_log_host(log, nodes[i]));
+	}
+	if (count)
+		nspy_str_addf(&s, " %s slow with every partner: ", count == 1 ? "is" : "are");
+	nspy_str_addf(&s, "%zu of %zu runs are below the median of %.4g GB/s: %s", slow, runs,
+		      median, list);
+	finding->summary = nspy_str_take(&s);
+	finding->cause = nspy_xstrdup(finding->summary);
+}
+
 static void judge_even(const struct nspy_log *log, struct nspy_findings *out)
 {
-	size_t runs;
-	double median = median_of(log, NULL, &runs), worst = 1;
-	const char *node = slow_node(log, median);
-	struct nspy_finding *finding;
+	size_t runs, slow = 0;
+	double median = median_of(log, &runs), worst = 1;
 	struct nspy_str s = {0};
-	size_t slow = 0;
 
-	if (runs < RUNS_MIN)
-		return;
-	for (size_t i = 0; i < log->run_count; i++) {
+	for (size_t i = 0; runs >= RUNS_MIN && i < log->run_count; i++) {
 		double share = figure(&log->runs[i]) / median;
 
 		if (share >= SHARE_NOTE || figure(&log->runs[i]) <= 0)
@@ -103,15 +155,8 @@ static void judge_even(const struct nspy_log *log, struct nspy_findings *out)
 			nspy_str_addf(&s, " %.0f %%", 100 * share);
 		}
 	}
-	if (slow) {
-		finding = nspy_log_finding(out, NSPY_FINDING_UNEVEN_NODE_BANDWIDTH,
-					   worst < SHARE_ACT ? 1 : 2, NSPY_LOG_CAUSE, 0);
-		finding->summary = nspy_xasprintf(
-			"%s%s%zu of %zu runs are below the median of %.4g GB/s: %s",
-			node ? node : "", node ? " is slow with every partner: " : "", slow, runs,
-			median, s.text);
-		finding->cause = nspy_xstrdup(finding->summary);
-	}
+	if (slow)
+		tell_even(log, out, median, runs, worst, slow, s.text);
 	nspy_str_done(&s);
 }
 
