@@ -317,6 +317,7 @@ static void tell(const struct nspy_log *log, const struct group *group, struct n
 static bool tell_warning(const struct nspy_log *log, struct nspy_findings *out, int priority)
 {
 	struct nspy_finding *finding;
+	struct nspy_str who = {0};
 
 	for (size_t i = 0; i < log->event_count; i++) {
 		const struct nspy_log_event *event = log->events[i];
@@ -327,8 +328,12 @@ static bool tell_warning(const struct nspy_log *log, struct nspy_findings *out, 
 		text = strstr(event->text, "NCCL WARN ");
 		finding = nspy_log_finding(out, NSPY_FINDING_NCCL_CALL_FAILED, priority,
 					   NSPY_LOG_SYMPTOM, event->order);
+		nspy_log_add_who(&who, (struct nspy_log_source *const *)&event->source, 1);
 		finding->summary =
-			nspy_xasprintf("NCCL warns: %.200s", text ? text + 10 : event->text);
+			nspy_xasprintf("NCCL warns: %.200s%s%s", text ? text + 10 : event->text,
+				       who.bytes ? "; on " : "", who.bytes ? who.text : "");
+		nspy_str_done(&who);
+		nspy_log_blame(log, finding, &event, 1);
 		finding->cause = nspy_xstrdup(finding->summary);
 		nspy_log_quote(log, finding, event);
 		return true;

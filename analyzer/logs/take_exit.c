@@ -127,10 +127,13 @@ static void take_srun(struct nspy_log_look *look)
 {
 	const char *text = look->line->text;
 	int64_t code = 1, rank = -1;
+	struct nspy_log_event *event;
+	size_t bytes = 0;
+	const char *host = nspy_log_word(text, "srun: error: ", ": ", &bytes);
 
 	if (strstr(text, "Terminated") || strstr(text, "Force Terminated"))
 		code = -15;
-	else if (strstr(text, "Killed"))
+	else if (strstr(text, "Killed") || strcasestr(text, "Out Of Memory"))
 		code = -9;
 	else if (strstr(text, "Segmentation fault"))
 		code = -11;
@@ -142,7 +145,13 @@ static void take_srun(struct nspy_log_look *look)
 		return;
 	if (!nspy_log_number(text, "task ", &rank))
 		nspy_log_number(text, "tasks ", &rank);
-	ended(look, NSPY_LOG_SRUN_EXIT, code, rank);
+	event = ended(look, NSPY_LOG_SRUN_EXIT, code, rank);
+	if (event && rank >= 0 && rank < 65536 && host) {
+		struct nspy_log_source *source = nspy_log_rank(look->log, rank);
+
+		if (!nspy_proc_fact(source->proc, "host") && bytes < 255)
+			nspy_proc_set_fact(source->proc, "host", 4, host, bytes);
+	}
 }
 
 /*

@@ -101,6 +101,74 @@ class Logs(unittest.TestCase):
 
     # --- who is it ---
 
+    def blames(self, lines, finding, *ranks):
+        found = self.first(lines, finding)
+        self.assertEqual(sorted(c["rank"] for c in found[0]["culprits"]), sorted(ranks),
+                         found[0]["summary"])
+        return found
+
+    def mismatch(self, one, other):
+        print_of = "CollectiveFingerPrint(SequenceNumber=7, OpType={}, TensorShape=[{}])"
+        return f"RuntimeError: Detected mismatch between collectives on ranks. Rank {one} is running " \
+               f"collective: {print_of.format('ALLREDUCE', 4)}, but Rank {other} is running collective: " \
+               f"{print_of.format('BROADCAST', 4)}."
+
+    def test_pairs_of_ranks(self):
+        self.blames([self.mismatch(1, 2)], "COLLECTIVE_MISMATCH", 1, 2)
+        # The one that all the others name, and that itself names one of them.
+        self.blames([self.mismatch(0, 3), self.mismatch(1, 3), self.mismatch(2, 3),
+                     self.mismatch(3, 0)], "COLLECTIVE_MISMATCH", 3)
+        self.blames(["DDP expects same model across all ranks, but Rank 1 has 212 params, while rank 0 "
+                     "has inconsistent 0 params."], "COLLECTIVE_MISMATCH", 0, 1)
+        self.blames(["ncclInvalidUsage: ... Last error:", "Duplicate GPU detected : rank 1 and rank 0 "
+                     "both on CUDA device 10"], "GPU_VISIBILITY", 0, 1)
+
+    def test_rank_without_any_line_of_its_own(self):
+        lines = [f"[E ProcessGroupNCCL.cpp:821] [Rank {r}] Watchdog caught collective operation timeout: "
+                 "WorkNCCL(SeqNum=8, OpType=ALLREDUCE, Timeout(ms)=1) ran for 9 milliseconds before "
+                 "timing out." for r in (1, 2, 3)]
+        self.blames(lines, "TORCH_WATCHDOG_TIMEOUT", 0)
+
+    def test_the_earlier_operation_without_counters(self):
+        def line(rank, seq):
+            return f"[E ProcessGroupNCCL.cpp:458] [Rank {rank}] Watchdog caught collective operation " \
+                   f"timeout: WorkNCCL(SeqNum={seq}, OpType=ALLREDUCE, Timeout(ms)=1) ran for 9 " \
+                   "milliseconds before timing out."
+        self.blames([line(0, 96120), line(0, 96117), line(1, 64088)], "TORCH_WATCHDOG_TIMEOUT", 1)
+        self.blames([line(0, 96120), line(1, 96120)], "TORCH_WATCHDOG_TIMEOUT")
+
+    def table(self, *rows):
+        for rank, code, head in rows:
+            yield head
+            yield f"  rank      : {rank} (local_rank: {rank})"
+            yield f"  exitcode  : {code} (pid: {100 + rank})"
+
+    def test_what_torchrun_saw_first(self):
+        self.blames(list(self.table((3, 1, "[1]:"), (0, -9, "[2]:"),
+                                    (1, 1, "Root Cause (first observed failure):"))), "RANK_DIED", 1)
+        self.blames(["failed (exitcode: -9) local_rank: 3 (pid: 812917) of binary: python"],
+                    "RANK_DIED", 3)
+        # A pid that NCCL's lines know tells the rank of the job, not only of the node.
+        self.blames([*healthy(), "failed (exitcode: -11) local_rank: 2 (pid: 1006) of binary: python"],
+                    "RANK_DIED", 6)
+        self.blames(["srun: error: n7: task 12: Out Of Memory"], "RANK_DIED", 12)
+
+    def test_gpus_are_named(self):
+        self.first(["[ 18.3] NVRM: The NVIDIA GPU 0000:b3:00.0",
+                    "       NVRM: (PCI ID: 10de:26b5) installed in this system has",
+                    "       NVRM: fallen off the bus and is not responding to commands."],
+                   "CUDA_DEVICE_FAULT", "0000:b3:00.0")
+        self.first(["NVRM: Xid (PCI:0001:6c:00): 119, pid=1, Timeout", "NVRM: Xid (PCI:0001:96:00): 119, "
+                    "pid=1, Timeout"], "GPU_XID", "GPUs 0001:6c:00, 0001:96:00")
+
+    def test_peers_are_named(self):
+        def line(rank, peer):
+            return nccl(rank, f"socketStartConnect: Connect to {peer}<45763> failed : No route to host",
+                        warn="misc/socket.cc:483 NCCL WARN")
+        found = self.first(["RuntimeError: Socket Timeout", line(0, "10.0.0.9"), line(1, "10.0.0.9")],
+                           "BOOTSTRAP_CONNECT_FAILED", "10.0.0.9")
+        self.assertEqual([c["node"] for c in found[0]["culprits"]], ["10.0.0.9"])
+
     def test_cause_before_consequences(self):
         lines = list(healthy())
         lines += [nccl(r, "socketProgress: Connection closed by remote peer node0<51159>",
