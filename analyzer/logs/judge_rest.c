@@ -27,6 +27,66 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+static bool has_host(const struct nspy_log_bench_run *run, const char *host)
+{
+	for (size_t h = 0; h < run->host_count; h++) {
+		if (strcmp(run->hosts[h], host) == 0)
+			return true;
+	}
+	return false;
+}
+
+static double best_of(const struct nspy_log *log, const char *host)
+{
+	double best = 0;
+
+	for (size_t i = 0; i < log->run_count; i++) {
+		if (has_host(&log->runs[i], host) && figure(&log->runs[i]) > best)
+			best = figure(&log->runs[i]);
+	}
+	return best;
+}
+
+/* All nodes of all runs, once each. */
+static const char **all_hosts(const struct nspy_log *log, size_t *ret_count)
+{
+	size_t limit = log->run_count * nspy_array_size(log->runs->hosts);
+	const char **hosts = nspy_xcalloc(limit + 1, sizeof(const char *));
+	struct nspy_map seen = {0};
+
+	*ret_count = 0;
+	for (size_t i = 0; i < log->run_count; i++) {
+		for (size_t h = 0; h < log->runs[i].host_count; h++) {
+			const char *host = log->runs[i].hosts[h];
+			uint64_t key = nspy_log_hash(host, strlen(host)) | 1;
+
+			if (nspy_map_get(&seen, key))
+				continue;
+			nspy_map_put(&seen, key, log->runs[i].hosts[h]);
+			hosts[(*ret_count)++] = host;
+		}
+	}
+	nspy_map_done(&seen);
+	return hosts;
+}
+
+/* The median of what nodes reach at best; 0 if the runs do not tell their nodes. */
+static double median_best(const struct nspy_log *log)
+{
+	size_t count;
+	const char **hosts = all_hosts(log, &count);
+	double *values = nspy_xcalloc(count + 1, sizeof(*values)), median = 0;
+
+	for (size_t i = 0; i < count; i++)
+		values[i] = best_of(log, hosts[i]);
+	qsort(values, count, sizeof(*values), by_value);
+	if (count > 2)
+		median = values[count / 2];
+	free(values);
+	free(hosts);
+	return median;
+}
+
 static double median_of(const struct nspy_log *log, size_t *ret_count)
 {
 	double *values = nspy_xcalloc(log->run_count + 1, sizeof(*values)), median = 0;
@@ -41,16 +101,10 @@ static double median_of(const struct nspy_log *log, size_t *ret_count)
 		median = values[count / 2];
 	free(values);
 	*ret_count = count;
+	/* A few slow nodes make most pairs slow: then what nodes reach at best is the measure. */
+	if (median < SHARE_NOTE * median_best(log))
+		median = median_best(log);
 	return median;
-}
-
-static bool has_host(const struct nspy_log_bench_run *run, const char *host)
-{
-	for (size_t h = 0; h < run->host_count; h++) {
-		if (strcmp(run->hosts[h], host) == 0)
-			return true;
-	}
-	return false;
 }
 
 /* Slow runs of a node that no node found before explains; 0 if one of its runs is fine. */
@@ -77,22 +131,21 @@ static size_t slow_throughout(const struct nspy_log *log, const bool *explained,
 static size_t slow_nodes(const struct nspy_log *log, double median, const char **ret, size_t limit)
 {
 	bool *explained = nspy_xcalloc(log->run_count + 1, sizeof(*explained));
-	size_t count = 0;
+	size_t count = 0, host_count;
+	const char **hosts = all_hosts(log, &host_count);
 
 	while (count < limit) {
 		const char *worst = NULL;
 		size_t most = 1;
 
-		for (size_t i = 0; i < log->run_count; i++) {
-			for (size_t h = 0; h < log->runs[i].host_count; h++) {
-				size_t slow = slow_throughout(log, explained, log->runs[i].hosts[h],
-							      median * SHARE_NOTE);
+		for (size_t i = 0; i < host_count; i++) {
+			size_t slow =
+				slow_throughout(log, explained, hosts[i], median * SHARE_NOTE);
 
-				if (slow <= most)
-					continue;
-				most = slow;
-				worst = log->runs[i].hosts[h];
-			}
+			if (slow <= most)
+				continue;
+			most = slow;
+			worst = hosts[i];
 		}
 		if (!worst)
 			break;
@@ -101,6 +154,7 @@ static size_t slow_nodes(const struct nspy_log *log, double median, const char *
 		ret[count++] = worst;
 	}
 	free(explained);
+	free(hosts);
 	return count;
 }
 

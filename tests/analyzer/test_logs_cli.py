@@ -5,11 +5,13 @@ whom, and where nothing may be said. All of it is made up here; the lines are as
 Usage: test_logs_cli.py ncclspy-analyze"""
 import gzip
 import json
+import os
 import pickle
 import subprocess
 import sys
 import tempfile
 import unittest
+import zlib
 from pathlib import Path
 
 ANALYZE = ""
@@ -328,6 +330,24 @@ class Tables(InFolder):
         self.assertEqual(found[0]["id"], "UNEVEN_NODE_BANDWIDTH")
         self.assertEqual(found[0]["priority"], "P1")
         self.assertTrue(found[0]["summary"].startswith("c is slow"), found[0]["summary"])
+
+    def test_several_slow_nodes_and_their_partners(self):
+        names = "abcdef"
+        for i, x in enumerate(names):
+            for y in names[i + 1:]:
+                slow = "c" in (x, y) or "e" in (x, y)
+                self.write(f"{x}{y}.log", table(200 if slow else 290, hosts=(x, y)))
+        found, _ = read(files=[self.path])
+        self.assertEqual(sorted(c["node"] for c in found[0]["culprits"]), ["c", "e"])
+
+    def test_a_slow_pair_is_no_slow_node(self):
+        names = "abcd"
+        for i, x in enumerate(names):
+            for y in names[i + 1:]:
+                self.write(f"{x}{y}.log", table(200 if x + y == "bd" else 290, hosts=(x, y)))
+        found, _ = read(files=[self.path])
+        self.assertEqual((found[0]["priority"], found[0]["culprits"]), ("P1", []))
+        self.assertIn("b-d 69 %", found[0]["summary"])
 
     def test_small_differences_are_notes_or_nothing(self):
         for i, busbw in enumerate((300, 298, 301, 280)):
@@ -659,6 +679,46 @@ class Files(InFolder):
         self.assertEqual(run("logs", self.path).returncode, 3)
         (self.path / "x").write_bytes(bytes(5000))
         self.assertEqual(run("logs", self.path / "x").returncode, 3)
+
+    def refused(self, path, *words):
+        """Read without more memory than its size justifies; MiB, with room for a sanitizer."""
+        with subprocess.Popen([ANALYZE, "logs", str(path)], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE) as process:
+            errors = process.stderr.read().decode()
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        self.assertIn(process.returncode, (0, 1, 3))
+        self.assertLess(usage.ru_maxrss, 600 << 10)
+        for word in words:
+            self.assertIn(word, errors)
+
+    def packed(self, head, fill, mib, level=1):
+        path = self.path / "packed"
+        packer = zlib.compressobj(level, zlib.DEFLATED, 31)
+        block = fill * ((1 << 20) // len(fill))
+        path.write_bytes(packer.compress(head) + b"".join(packer.compress(block) for _ in range(mib))
+                         + packer.flush())
+        return path
+
+    def test_bombs(self):
+        head = b'{"version": "2.10", "pg_config": {}, "entries": ['
+        self.refused(self.packed(b"", b"a", 256, 9))
+        self.refused(self.packed(head, b" ", 200, 9), "offset")
+        self.refused(self.packed(head, b"0,", 24), "more values")
+        self.refused(self.packed(head, b"[", 4), "nested too deeply")
+        self.refused(self.packed(head, b'"\xff\xfe\x00', 1), "JSON")
+        self.refused(self.packed(b"\x80\x02]q\x00(", b"K\x01", 24), "offset")
+        self.refused(self.packed(b"\x80\x02", b"]", 4), "offset")
+
+    def test_a_line_of_a_gigabyte(self):
+        """Members of one gzip file, so that making it takes no time."""
+        member = gzip.compress(b"x" * (64 << 20), 1)
+        path = self.path / "line.gz"
+        end = gzip.compress(b"\n" + nccl(3, "Cuda failure 'out of memory'",
+                                         warn="a.h:1 NCCL WARN").encode() + b"\n")
+        path.write_bytes(member * 16 + end)
+        self.refused(path)
+        self.assertEqual(read(files=[path])[0][0]["id"], "CUDA_OOM")
 
     def test_bad_bytes(self):
         text = "".join(chr(0xdc80 + i % 128) for i in range(500)) + "\nrank3: " \
