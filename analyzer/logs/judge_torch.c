@@ -208,7 +208,8 @@ static size_t behind_waited(const struct ranks *late, struct nspy_log_source **r
 static void explain(const struct nspy_log *log, const struct ranks *r, const struct ranks *late,
 		    struct nspy_finding *finding, struct nspy_str *s)
 {
-	struct nspy_log_source **low = nspy_xcalloc(r->count + 1, sizeof(struct nspy_log_source *));
+	struct nspy_log_source **low =
+		nspy_xcalloc(r->count + late->count + 1, sizeof(struct nspy_log_source *));
 	int64_t *quiet = nspy_xcalloc(65536, sizeof(*quiet));
 	int64_t least, most, seq;
 	size_t lows = behind(r, low, &least, &most), quiets = silent(log, late, quiet);
