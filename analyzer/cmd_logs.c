@@ -94,6 +94,7 @@ static int run_logs(char **paths, size_t count, bool json, bool colour, int fail
 		/* What came before a damaged place counts. */
 		readable |= !problems.texts[i] || log->order > before;
 	}
+	nspy_log_settle(log);
 	nspy_log_judge(log, &findings);
 	if (readable && json)
 		print_json(log, &findings, &problems, paths);

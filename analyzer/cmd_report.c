@@ -220,6 +220,7 @@ static struct nspy_log *read_logs(struct nspy_inputs *inputs, struct nspy_findin
 		if (nspy_foreign_add(log, inputs->foreign[i], error, sizeof(error)) < 0)
 			nspy_inputs_problem(inputs, inputs->foreign[i], "%s", error);
 	}
+	nspy_log_settle(log);
 	nspy_log_judge(log, findings);
 	return log;
 }

@@ -21,8 +21,10 @@ struct nspy_flights *nspy_flights_new(void)
 
 static void group_free(struct nspy_fr_group *group)
 {
-	for (size_t i = 0; i < group->part_count; i++)
+	for (size_t i = 0; i < group->part_count; i++) {
 		free(group->parts[i].ops);
+		free(group->parts[i].p2p);
+	}
 	free(group->parts);
 	free(group->ranks);
 	free(group->name);
@@ -220,7 +222,7 @@ static struct nspy_fr_part *part_of(struct nspy_fr_group *group, int64_t rank)
 	}
 	group->parts = nspy_grow(group->parts, group->part_count, &group->part_capacity,
 				 sizeof(*group->parts));
-	group->parts[group->part_count] = (struct nspy_fr_part){.rank = rank};
+	group->parts[group->part_count] = (struct nspy_fr_part){.rank = rank, .group_rank = -1};
 	return &group->parts[group->part_count++];
 }
 
@@ -235,55 +237,147 @@ static enum nspy_fr_state state_of(const cJSON *entry)
 	return state && strcmp(state, "started") == 0 ? NSPY_FR_STARTED : NSPY_FR_SCHEDULED;
 }
 
-static bool is_p2p(const cJSON *entry, const char *name)
-{
-	const cJSON *flag = cJSON_GetObjectItemCaseSensitive(entry, "is_p2p");
+/* --- sends and receives --- */
 
-	return cJSON_IsTrue(flag) || strncmp(name, "send", 4) == 0 || strncmp(name, "recv", 4) == 0;
+/* "send 1->2" or "recv 3<-0": own rank first. False if it is neither. */
+static bool read_p2p_name(const char *name, struct nspy_fr_p2p *ret_p2p, int64_t *ret_own)
+{
+	char *end;
+
+	if (strncmp(name, "send ", 5) != 0 && strncmp(name, "recv ", 5) != 0)
+		return false;
+	ret_p2p->send = name[0] == 's';
+	*ret_own = strtoll(name + 5, &end, 10);
+	if (end == name + 5 || strncmp(end, ret_p2p->send ? "->" : "<-", 2) != 0)
+		return false;
+	name = end + 2;
+	ret_p2p->peer = strtoll(name, &end, 10);
+	return end != name && *ret_own >= 0 && ret_p2p->peer >= 0 && ret_p2p->peer < RANKS_MAX;
 }
 
-static void add_entry(struct nspy_flights *flights, const cJSON *dump, const cJSON *entry,
-		      int64_t rank)
+static const char *dtype_of(struct nspy_flights *flights, const cJSON *entry, const char *key)
 {
-	const cJSON *pg = cJSON_GetObjectItemCaseSensitive(entry, "process_group");
-	const cJSON *first = cJSON_GetArrayItem(pg, 0), *second = cJSON_GetArrayItem(pg, 1);
-	const char *name = text_of(entry, "profiling_name");
-	struct nspy_fr_group *group;
-	struct nspy_fr_part *part;
-	struct nspy_fr_op op = {0};
+	const cJSON *types = cJSON_GetObjectItemCaseSensitive(entry, key);
+	const cJSON *type = cJSON_IsArray(types) ? cJSON_GetArrayItem(types, 0) : types;
 
-	if (!name)
+	return cJSON_IsString(type) ? intern(flights, type->valuestring) : NULL;
+}
+
+static void add_p2p(struct nspy_flights *flights, struct nspy_fr_part *part, const cJSON *entry,
+		    const char *name)
+{
+	struct nspy_fr_p2p op = {.index = (uint32_t)part->p2p_count};
+	const char *sizes, *types;
+	int64_t own;
+
+	if (!read_p2p_name(name, &op, &own) || part->p2p_count >= ENTRIES_MAX)
 		return;
-	/* "nccl:all_reduce", "gloo:broadcast" */
-	if (strchr(name, ':'))
-		name = strchr(name, ':') + 1;
-	if (is_p2p(entry, name))
-		return;
-	group = group_of(flights, dump, cJSON_IsString(first) ? first->valuestring : "0",
-			 cJSON_IsString(second) ? second->valuestring : "");
+	sizes = op.send ? "input_sizes" : "output_sizes";
+	types = op.send ? "input_dtypes" : "output_dtypes";
+	op.elements = elements(cJSON_GetObjectItemCaseSensitive(entry, sizes));
+	op.dtype = dtype_of(flights, entry, types);
+	op.seq = (int64_t)number_of(entry, "p2p_seq_id", -1);
+	op.state = state_of(entry);
+	part->group_rank = own;
+	part->p2p = nspy_grow(part->p2p, part->p2p_count, &part->p2p_capacity, sizeof(op));
+	part->p2p[part->p2p_count++] = op;
+}
+
+/* The end of a batch: only this entry learns whether the batch has completed. */
+static void end_batch(struct nspy_fr_part *part, const cJSON *entry)
+{
+	int64_t seq = (int64_t)number_of(entry, "p2p_seq_id", -1);
+	enum nspy_fr_state state = state_of(entry);
+
+	for (size_t i = part->p2p_count; i-- > 0 && part->p2p[i].seq == seq;) {
+		if (part->p2p[i].state < state)
+			part->p2p[i].state = state;
+	}
+}
+
+static int by_peer(const void *a, const void *b)
+{
+	const struct nspy_fr_p2p *x = a, *y = b;
+
+	if (x->send != y->send)
+		return x->send ? -1 : 1;
+	if (x->peer != y->peer)
+		return x->peer < y->peer ? -1 : 1;
+	return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* --- collective operations --- */
+
+static uint64_t signature_of(const struct nspy_fr_op *op)
+{
+	uint64_t h = hash(op->name);
+
+	if (op->dtype)
+		h ^= nspy_mix(hash(op->dtype) + 1);
+	if (nspy_fr_sizes_agree(op->name))
+		h ^= nspy_mix((uint64_t)op->in + 2) ^ nspy_mix((uint64_t)op->out + 3);
+	return h;
+}
+
+static void add_collective(struct nspy_flights *flights, struct nspy_fr_part *part,
+			   const cJSON *entry, const char *name)
+{
+	struct nspy_fr_op op = {.batch = 1};
+	struct nspy_fr_op *last = part->count ? &part->ops[part->count - 1] : NULL;
+
 	op.seq = (int64_t)number_of(entry, "collective_seq_id", number_of(entry, "seq_id", -1));
-	if (!group || op.seq < 0)
+	if (op.seq < 0)
 		return;
 	op.name = intern(flights, name);
 	op.in = elements(cJSON_GetObjectItemCaseSensitive(entry, "input_sizes"));
 	op.out = elements(cJSON_GetObjectItemCaseSensitive(entry, "output_sizes"));
-	{
-		const cJSON *types = cJSON_GetObjectItemCaseSensitive(entry, "input_dtypes");
-		const cJSON *type = cJSON_IsArray(types) ? cJSON_GetArrayItem(types, 0) : types;
-
-		op.dtype = cJSON_IsString(type) ? intern(flights, type->valuestring) : NULL;
-	}
+	op.dtype = dtype_of(flights, entry, "input_dtypes");
+	op.dtype_out = dtype_of(flights, entry, "output_dtypes");
 	op.state = state_of(entry);
-	part = part_of(group, rank);
-	/* Coalesced operations share a number: the last one stands for all. */
-	if (part->count && part->ops[part->count - 1].seq == op.seq) {
-		part->ops[part->count - 1].coalesced = true;
+	op.ended = op.state == NSPY_FR_COMPLETED &&
+		   strcmp(text_of(entry, "state") ? text_of(entry, "state") : "", "completed") != 0;
+	op.signature = signature_of(&op);
+	if (last && last->seq == op.seq) {
+		/* A batch has one number, and its last entry learns whether it has completed. */
+		last->batch++;
+		last->signature = nspy_mix(last->signature) ^ op.signature;
+		last->state = op.state > last->state ? op.state : last->state;
 		return;
 	}
 	if (part->count < ENTRIES_MAX) {
 		part->ops = nspy_grow(part->ops, part->count, &part->capacity, sizeof(op));
 		part->ops[part->count++] = op;
 	}
+}
+
+static void add_entry(struct nspy_flights *flights, const cJSON *dump, const cJSON *entry,
+		      int64_t rank, bool lost)
+{
+	const cJSON *pg = cJSON_GetObjectItemCaseSensitive(entry, "process_group");
+	const cJSON *first = cJSON_GetArrayItem(pg, 0), *second = cJSON_GetArrayItem(pg, 1);
+	const char *name = text_of(entry, "profiling_name");
+	struct nspy_fr_group *group;
+	struct nspy_fr_part *part;
+	bool p2p;
+
+	if (!name)
+		return;
+	/* "nccl:all_reduce", "gloo:broadcast" */
+	if (strchr(name, ':'))
+		name = strchr(name, ':') + 1;
+	group = group_of(flights, dump, cJSON_IsString(first) ? first->valuestring : "0",
+			 cJSON_IsString(second) ? second->valuestring : "");
+	if (!group)
+		return;
+	part = part_of(group, rank);
+	part->lost |= lost;
+	p2p = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(entry, "is_p2p"));
+	if (strncmp(name, "send", 4) == 0 || strncmp(name, "recv", 4) == 0)
+		add_p2p(flights, part, entry, name);
+	else if (p2p)
+		end_batch(part, entry);
+	else
+		add_collective(flights, part, entry, name);
 }
 
 static int by_seq(const void *a, const void *b)
@@ -317,11 +411,44 @@ static void read_status(struct nspy_flights *flights, const cJSON *dump, int64_t
 	}
 }
 
+static bool is_member(const struct nspy_fr_group *group, int64_t rank)
+{
+	for (size_t i = 0; i < group->rank_count; i++) {
+		if (group->ranks[i] == rank)
+			return true;
+	}
+	return false;
+}
+
+void nspy_fr_complete(const struct nspy_flights *flights)
+{
+	for (size_t g = 0; g < flights->group_count; g++) {
+		struct nspy_fr_group *group = flights->groups[g];
+		size_t known = group->part_count;
+
+		for (size_t i = 0; i < flights->dump_count && group->rank_count; i++) {
+			const struct nspy_fr_dump *dump = &flights->dumps[i];
+
+			if (is_member(group, dump->rank))
+				part_of(group, dump->rank);
+			if (group->part_count > known)
+				group->parts[known++].lost = dump->lost;
+		}
+	}
+}
+
 bool nspy_flights_add(struct nspy_flights *flights, const char *path, const struct cJSON *dump)
 {
 	const cJSON *entries = cJSON_GetObjectItemCaseSensitive(dump, "entries"), *entry;
 	int64_t rank = (int64_t)number_of(dump, "rank", (double)rank_of_path(path));
-	bool used = rank < 0 || rank >= RANKS_MAX;
+	bool used = rank < 0 || rank >= RANKS_MAX, lost;
+	const char *version = text_of(dump, "version");
+	int minor = version && strncmp(version, "2.", 2) == 0
+			    ? (int)(strtol(version + 2, NULL, 10) % 1000)
+			    : 0;
+
+	if (!flights->dump_count || minor < flights->minor)
+		flights->minor = minor;
 
 	for (size_t i = 0; i < flights->dump_count && !used; i++)
 		used = flights->dumps[i].rank == rank;
@@ -330,18 +457,24 @@ bool nspy_flights_add(struct nspy_flights *flights, const char *path, const stru
 		rank = (int64_t)flights->dump_count;
 		flights->guessed = true;
 	}
+	lost = entries && entries->child && number_of(entries->child, "record_id", 0) > 0;
 	flights->dumps = nspy_grow(flights->dumps, flights->dump_count, &flights->dump_capacity,
 				   sizeof(*flights->dumps));
-	flights->dumps[flights->dump_count++] = (struct nspy_fr_dump){nspy_xstrdup(path), rank};
-	cJSON_ArrayForEach(entry, entries) add_entry(flights, dump, entry, rank);
+	flights->dumps[flights->dump_count++] =
+		(struct nspy_fr_dump){nspy_xstrdup(path), rank, lost};
+	cJSON_ArrayForEach(entry, entries) add_entry(flights, dump, entry, rank, lost);
 	read_status(flights, dump, rank);
 	for (size_t g = 0; g < flights->group_count; g++) {
 		struct nspy_fr_group *group = flights->groups[g];
 
 		for (size_t i = 0; i < group->part_count; i++) {
-			if (group->parts[i].rank == rank && group->parts[i].count)
-				qsort(group->parts[i].ops, group->parts[i].count,
-				      sizeof(struct nspy_fr_op), by_seq);
+			struct nspy_fr_part *part = &group->parts[i];
+
+			if (part->rank == rank && part->count)
+				qsort(part->ops, part->count, sizeof(struct nspy_fr_op), by_seq);
+			if (part->rank == rank && part->p2p_count)
+				qsort(part->p2p, part->p2p_count, sizeof(struct nspy_fr_p2p),
+				      by_peer);
 		}
 	}
 	return entries && entries->child;

@@ -6,7 +6,9 @@
  * Compared are, per process group, operations with the same number: function, type, and size where
  * all ranks must agree. Only what a rank's ring still holds is compared. That an operation is at
  * different stages on different ranks is progress, not a fault. A rank without a dump is told,
- * never taken for one that did not come.
+ * never taken for one that did not come; one whose dump has nothing of a group it belongs to did
+ * not come, unless its ring lost the beginning. Sends and receives are paired in the order of calls
+ * between two ranks. Who is late only because it waits elsewhere is not blamed.
  */
 #ifndef NSPY_FLIGHT_H
 #define NSPY_FLIGHT_H

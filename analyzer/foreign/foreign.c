@@ -14,8 +14,9 @@
 #include "pickle.h"
 #include "text.h"
 
-#define WHOLE_MAX (512u << 20) /* of a document that must be read at once */
-#define DEPTH_MAX 100
+#define WHOLE_MAX  (256u << 20) /* of a document that must be read at once */
+#define DEPTH_MAX  100
+#define VALUES_MAX (4u << 20) /* each takes 64 bytes and more once parsed */
 
 enum form { FORM_TEXT, FORM_PICKLE, FORM_DOCUMENT, FORM_INSPECTOR, FORM_BINARY };
 
@@ -87,11 +88,13 @@ bool nspy_foreign_is(const char *data, size_t bytes)
 	return form_of(data, bytes) != FORM_BINARY;
 }
 
-/* cJSON follows nesting with its own stack: what nests deeper than any real dump is refused first.
+/*
+ * cJSON follows nesting with its own stack and makes an object of each value: what nests deeper,
+ * or has more values, than any real dump is refused first. NULL if it is fine.
  */
-static bool too_deep(const char *text, size_t *ret_offset)
+static const char *too_much(const char *text, size_t *ret_offset)
 {
-	unsigned depth = 0;
+	unsigned depth = 0, values = 0;
 	bool quoted = false;
 
 	for (const char *p = text; *p; p++) {
@@ -103,23 +106,28 @@ static bool too_deep(const char *text, size_t *ret_offset)
 		} else if (*p == '[' || *p == '{') {
 			if (++depth > DEPTH_MAX) {
 				*ret_offset = (size_t)(p - text);
-				return true;
+				return "JSON nested too deeply";
 			}
+			values++;
 		} else if ((*p == ']' || *p == '}') && depth) {
 			depth--;
+		} else if (*p == ',' && ++values > VALUES_MAX) {
+			*ret_offset = (size_t)(p - text);
+			return "JSON of more values than any dump has";
 		}
 	}
-	return false;
+	return NULL;
 }
 
 static cJSON *parse(const char *text, size_t bytes, char *error, size_t error_bytes)
 {
-	const char *end = NULL;
+	const char *end = NULL, *reason;
 	size_t offset;
 	cJSON *tree;
 
-	if (too_deep(text, &offset)) {
-		(void)snprintf(error, error_bytes, "JSON nested too deeply at offset %zu", offset);
+	reason = too_much(text, &offset);
+	if (reason) {
+		(void)snprintf(error, error_bytes, "%s at offset %zu", reason, offset);
 		return NULL;
 	}
 	tree = cJSON_ParseWithLengthOpts(text, bytes + 1, &end, false);

@@ -11,7 +11,7 @@
 #include "util.h"
 
 /* Values made, copies included: a dump of 2000 operations with stacks has a few 100,000. */
-#define VALUES_MAX (16u << 20)
+#define VALUES_MAX (4u << 20)
 #define TEXT_MAX   (1u << 20) /* one string */
 #define STACK_MAX  (1u << 20)
 #define MEMO_MAX   (1u << 22)

@@ -238,23 +238,24 @@ static void add_particulars(struct nspy_str *s, const struct nspy_log_event *eve
 	}
 }
 
-static void blame(struct nspy_finding *finding, const struct nspy_log *log,
-		  const struct group *group)
+/* Several GPUs, each with its own line. */
+static void add_gpus(struct nspy_str *s, const struct group *group)
 {
-	for (size_t i = 0; i < group->count && i < 64; i++) {
-		const struct nspy_log_event *event = group->events[i];
+	size_t told = 0;
 
-		if (event->klass != group->events[0]->klass)
-			break;
-		if (event->rank >= 0) {
-			const struct nspy_log_source *source =
-				nspy_map_get(&log->by_rank, (uint64_t)event->rank + 1);
+	if (group->events[0]->finding != NSPY_FINDING_GPU_XID &&
+	    group->events[0]->finding != NSPY_FINDING_CUDA_DEVICE_FAULT)
+		return;
+	for (size_t i = 0; i < group->count && told < 8; i++) {
+		const char *peer = group->events[i]->peer;
+		bool seen = !peer || group->events[i]->klass != group->events[0]->klass;
 
-			if (source)
-				nspy_finding_blame(finding, source->proc);
-		} else if (known(event->source)) {
-			nspy_finding_blame(finding, event->source->proc);
-		}
+		for (size_t k = 0; k < i && !seen; k++)
+			seen = group->events[k]->peer && strcmp(group->events[k]->peer, peer) == 0;
+		if (seen)
+			continue;
+		nspy_str_addf(s, "%s%s", told++ ? ", " : "; GPUs ",
+			      strncmp(peer, "PCI:", 4) == 0 ? peer + 4 : peer);
 	}
 }
 
@@ -275,19 +276,28 @@ static void tell(const struct nspy_log *log, const struct group *group, struct n
 								 : priority;
 	finding = nspy_log_finding(out, first->finding, priority, first->klass, first->order);
 	finding->when_ns = first->when_ns;
+	/* Not to find each other at the rendezvous follows from most other things. */
+	if (first->finding == NSPY_FINDING_RANKS_MISSING && first->klass == NSPY_LOG_SYMPTOM)
+		finding->order += 1 << 27;
 	nspy_str_add(&s, meaning);
 	add_particulars(&s, first);
 	add_sources(group, sources, &count);
 	peer = common_peer(group, &votes);
 	nspy_log_add_who(&who, sources, count);
+	if (!peer)
+		add_gpus(&s, group);
 	if (peer && first->rule != NSPY_LOG_CHAIN && first->rule != NSPY_LOG_LAGGING &&
 	    first->rule != NSPY_LOG_UNFINISHED)
 		nspy_str_addf(&s, "; %s%s",
-			      first->finding == NSPY_FINDING_GPU_XID ? "GPU " : "peer ", peer);
-	if (first->rank >= 0 && first->rule != NSPY_LOG_RAS_MISMATCH &&
+			      first->finding == NSPY_FINDING_GPU_XID ||
+					      first->finding == NSPY_FINDING_CUDA_DEVICE_FAULT
+				      ? "GPU "
+				      : "peer ",
+			      strncmp(peer, "PCI:", 4) == 0 ? peer + 4 : peer);
+	if (first->rank >= 0 && first->other < 0 && first->rule != NSPY_LOG_RAS_MISMATCH &&
 	    first->rule != NSPY_LOG_LAGGING)
 		nspy_str_addf(&s, "; rank %" PRId64, first->rank);
-	else if (who.bytes)
+	else if (who.bytes && !first->nobody)
 		nspy_str_addf(&s, "; %s %s", count > 1 || peer ? "seen by" : "on", who.text);
 	finding->cause = nspy_xstrdup(s.text);
 	finding->summary = nspy_str_take(&s);
@@ -296,7 +306,7 @@ static void tell(const struct nspy_log *log, const struct group *group, struct n
 	if (group->count > QUOTES_MAX)
 		nspy_finding_detail(finding, "and %zu more lines like these",
 				    group->count - QUOTES_MAX);
-	blame(finding, log, group);
+	nspy_log_blame(log, finding, group->events, group->count);
 	nspy_str_done(&who);
 	free(sources);
 }
@@ -307,6 +317,7 @@ static void tell(const struct nspy_log *log, const struct group *group, struct n
 static bool tell_warning(const struct nspy_log *log, struct nspy_findings *out, int priority)
 {
 	struct nspy_finding *finding;
+	struct nspy_str who = {0};
 
 	for (size_t i = 0; i < log->event_count; i++) {
 		const struct nspy_log_event *event = log->events[i];
@@ -317,8 +328,12 @@ static bool tell_warning(const struct nspy_log *log, struct nspy_findings *out, 
 		text = strstr(event->text, "NCCL WARN ");
 		finding = nspy_log_finding(out, NSPY_FINDING_NCCL_CALL_FAILED, priority,
 					   NSPY_LOG_SYMPTOM, event->order);
+		nspy_log_add_who(&who, (struct nspy_log_source *const *)&event->source, 1);
 		finding->summary =
-			nspy_xasprintf("NCCL warns: %.200s", text ? text + 10 : event->text);
+			nspy_xasprintf("NCCL warns: %.200s%s%s", text ? text + 10 : event->text,
+				       who.bytes ? "; on " : "", who.bytes ? who.text : "");
+		nspy_str_done(&who);
+		nspy_log_blame(log, finding, &event, 1);
 		finding->cause = nspy_xstrdup(finding->summary);
 		nspy_log_quote(log, finding, event);
 		return true;

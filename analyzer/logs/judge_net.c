@@ -195,6 +195,8 @@ static void judge_uneven(const struct nspy_log *log, struct nspy_findings *out)
 	}
 	finding = nspy_log_finding(out, NSPY_FINDING_NO_GPUDIRECT_RDMA, 1, NSPY_LOG_CAUSE,
 				   first ? first->order : 0);
+	if (first && first->rank >= 0)
+		nspy_finding_blame(finding, nspy_log_proc(log, first->rank));
 	finding->summary =
 		first ? nspy_xasprintf("GPUDirect RDMA is used at one end of a channel and not "
 				       "at the other: the node of rank %" PRId64 " lacks it",

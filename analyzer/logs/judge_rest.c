@@ -27,46 +27,135 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static double median_of(const struct nspy_log *log, const char *host, size_t *ret_count)
+static bool has_host(const struct nspy_log_bench_run *run, const char *host)
+{
+	for (size_t h = 0; h < run->host_count; h++) {
+		if (strcmp(run->hosts[h], host) == 0)
+			return true;
+	}
+	return false;
+}
+
+static double best_of(const struct nspy_log *log, const char *host)
+{
+	double best = 0;
+
+	for (size_t i = 0; i < log->run_count; i++) {
+		if (has_host(&log->runs[i], host) && figure(&log->runs[i]) > best)
+			best = figure(&log->runs[i]);
+	}
+	return best;
+}
+
+/* All nodes of all runs, once each. */
+static const char **all_hosts(const struct nspy_log *log, size_t *ret_count)
+{
+	size_t limit = log->run_count * nspy_array_size(log->runs->hosts);
+	const char **hosts = nspy_xcalloc(limit + 1, sizeof(const char *));
+	struct nspy_map seen = {0};
+
+	*ret_count = 0;
+	for (size_t i = 0; i < log->run_count; i++) {
+		for (size_t h = 0; h < log->runs[i].host_count; h++) {
+			const char *host = log->runs[i].hosts[h];
+			uint64_t key = nspy_log_hash(host, strlen(host)) | 1;
+
+			if (nspy_map_get(&seen, key))
+				continue;
+			nspy_map_put(&seen, key, log->runs[i].hosts[h]);
+			hosts[(*ret_count)++] = host;
+		}
+	}
+	nspy_map_done(&seen);
+	return hosts;
+}
+
+/* The median of what nodes reach at best; 0 if the runs do not tell their nodes. */
+static double median_best(const struct nspy_log *log)
+{
+	size_t count;
+	const char **hosts = all_hosts(log, &count);
+	double *values = nspy_xcalloc(count + 1, sizeof(*values)), median = 0;
+
+	for (size_t i = 0; i < count; i++)
+		values[i] = best_of(log, hosts[i]);
+	qsort(values, count, sizeof(*values), by_value);
+	if (count > 2)
+		median = values[count / 2];
+	free(values);
+	free(hosts);
+	return median;
+}
+
+static double median_of(const struct nspy_log *log, size_t *ret_count)
 {
 	double *values = nspy_xcalloc(log->run_count + 1, sizeof(*values)), median = 0;
 	size_t count = 0;
 
 	for (size_t i = 0; i < log->run_count; i++) {
-		const struct nspy_log_bench_run *run = &log->runs[i];
-		bool ours = !host;
-
-		for (size_t h = 0; h < run->host_count && !ours; h++)
-			ours = strcmp(run->hosts[h], host) == 0;
-		if (ours && figure(run) > 0)
-			values[count++] = figure(run);
+		if (figure(&log->runs[i]) > 0)
+			values[count++] = figure(&log->runs[i]);
 	}
 	qsort(values, count, sizeof(*values), by_value);
 	if (count)
 		median = values[count / 2];
 	free(values);
 	*ret_count = count;
+	/* A few slow nodes make most pairs slow: then what nodes reach at best is the measure. */
+	if (median < SHARE_NOTE * median_best(log))
+		median = median_best(log);
 	return median;
 }
 
-/* The node whose runs are slow throughout, while its partners are fine elsewhere. */
-static const char *slow_node(const struct nspy_log *log, double median)
+/* Slow runs of a node that no node found before explains; 0 if one of its runs is fine. */
+static size_t slow_throughout(const struct nspy_log *log, const bool *explained, const char *host,
+			      double limit)
 {
-	const char *worst = NULL;
-	double lowest = median * SHARE_NOTE;
+	size_t runs = 0, slow = 0;
 
 	for (size_t i = 0; i < log->run_count; i++) {
-		for (size_t h = 0; h < log->runs[i].host_count; h++) {
-			size_t count;
-			double own = median_of(log, log->runs[i].hosts[h], &count);
-
-			if (count >= 2 && own < lowest) {
-				lowest = own;
-				worst = log->runs[i].hosts[h];
-			}
-		}
+		if (!has_host(&log->runs[i], host) || figure(&log->runs[i]) <= 0)
+			continue;
+		if (figure(&log->runs[i]) >= limit)
+			return 0;
+		runs++;
+		slow += !explained[i];
 	}
-	return worst;
+	return runs >= 2 ? slow : 0;
+}
+
+/*
+ * Nodes whose runs are slow with every partner, the one with most of them first. A run is
+ * explained by one of its nodes: the partner is not slow because of it.
+ */
+static size_t slow_nodes(const struct nspy_log *log, double median, const char **ret, size_t limit)
+{
+	bool *explained = nspy_xcalloc(log->run_count + 1, sizeof(*explained));
+	size_t count = 0, host_count;
+	const char **hosts = all_hosts(log, &host_count);
+
+	while (count < limit) {
+		const char *worst = NULL;
+		size_t most = 1;
+
+		for (size_t i = 0; i < host_count; i++) {
+			size_t slow =
+				slow_throughout(log, explained, hosts[i], median * SHARE_NOTE);
+
+			if (slow <= most)
+				continue;
+			most = slow;
+			worst = hosts[i];
+		}
+		if (!worst)
+			break;
+		for (size_t i = 0; i < log->run_count; i++)
+			explained[i] |= has_host(&log->runs[i], worst);
+		ret[count++] = worst;
+	}
+	free(explained);
+	free(hosts);
+	return count;
 }
 
 static void name_run(struct nspy_str *s, const struct nspy_log *log,
@@ -80,18 +169,35 @@ static void name_run(struct nspy_str *s, const struct nspy_log *log,
 		nspy_str_add(s, base ? base + 1 : path);
 }
 
+static void tell_even(const struct nspy_log *log, struct nspy_findings *out, double median,
+		      size_t runs, double worst, size_t slow, const char *list)
+{
+	const char *nodes[8];
+	size_t count = slow_nodes(log, median, nodes, nspy_array_size(nodes));
+	struct nspy_finding *finding =
+		nspy_log_finding(out, NSPY_FINDING_UNEVEN_NODE_BANDWIDTH, worst < SHARE_ACT ? 1 : 2,
+				 NSPY_LOG_CAUSE, 0);
+	struct nspy_str s = {0};
+
+	for (size_t i = 0; i < count; i++) {
+		nspy_str_addf(&s, "%s%s", i ? ", " : "", nodes[i]);
+		nspy_finding_blame(finding, nspy_log_host(log, nodes[i]));
+	}
+	if (count)
+		nspy_str_addf(&s, " %s slow with every partner: ", count == 1 ? "is" : "are");
+	nspy_str_addf(&s, "%zu of %zu runs are below the median of %.4g GB/s: %s", slow, runs,
+		      median, list);
+	finding->summary = nspy_str_take(&s);
+	finding->cause = nspy_xstrdup(finding->summary);
+}
+
 static void judge_even(const struct nspy_log *log, struct nspy_findings *out)
 {
-	size_t runs;
-	double median = median_of(log, NULL, &runs), worst = 1;
-	const char *node = slow_node(log, median);
-	struct nspy_finding *finding;
+	size_t runs, slow = 0;
+	double median = median_of(log, &runs), worst = 1;
 	struct nspy_str s = {0};
-	size_t slow = 0;
 
-	if (runs < RUNS_MIN)
-		return;
-	for (size_t i = 0; i < log->run_count; i++) {
+	for (size_t i = 0; runs >= RUNS_MIN && i < log->run_count; i++) {
 		double share = figure(&log->runs[i]) / median;
 
 		if (share >= SHARE_NOTE || figure(&log->runs[i]) <= 0)
@@ -103,15 +209,8 @@ static void judge_even(const struct nspy_log *log, struct nspy_findings *out)
 			nspy_str_addf(&s, " %.0f %%", 100 * share);
 		}
 	}
-	if (slow) {
-		finding = nspy_log_finding(out, NSPY_FINDING_UNEVEN_NODE_BANDWIDTH,
-					   worst < SHARE_ACT ? 1 : 2, NSPY_LOG_CAUSE, 0);
-		finding->summary = nspy_xasprintf(
-			"%s%s%zu of %zu runs are below the median of %.4g GB/s: %s",
-			node ? node : "", node ? " is slow with every partner: " : "", slow, runs,
-			median, s.text);
-		finding->cause = nspy_xstrdup(finding->summary);
-	}
+	if (slow)
+		tell_even(log, out, median, runs, worst, slow, s.text);
 	nspy_str_done(&s);
 }
 
@@ -313,10 +412,14 @@ static const char *most_blamed(const struct nspy_log *log, size_t *ret_votes, si
 	return best;
 }
 
-/* A failed call says less than a warning, and what also happens at a normal end least. */
+/*
+ * A failed call says less than a warning, and what also happens at a normal end least. How a
+ * process ended says more than that a connection to it was closed.
+ */
 static int rank_of(const struct nspy_log_event *event)
 {
-	return 2 * event->priority + (event->rule == NSPY_LOG_CHAIN);
+	return 4 * event->priority + 2 * (event->rule == NSPY_LOG_CHAIN) +
+	       (event->rule == NSPY_LOG_LOCAL_CLOSED);
 }
 
 static const struct nspy_log_event *first_effect(const struct nspy_log *log)
@@ -342,6 +445,34 @@ static bool starting(const struct nspy_log *log)
 			return true;
 	}
 	return false;
+}
+
+/* The rank that the first effect is about; who sees it if it names nobody. */
+static void name_first(struct nspy_finding *finding, const struct nspy_log *log,
+		       const struct nspy_log_event *first, const char *peer)
+{
+	struct nspy_str s = {0};
+
+	if (peer) {
+		nspy_finding_blame(finding, nspy_log_host(log, peer));
+	} else if (first->rank >= 0) {
+		nspy_finding_blame(finding, nspy_log_proc(log, first->rank));
+		nspy_str_addf(&s, "%s; rank %" PRId64, finding->summary, first->rank);
+	} else {
+		nspy_log_add_who(&s, (struct nspy_log_source *const *)&first->source, 1);
+		if (s.bytes) {
+			struct nspy_str whole = {0};
+
+			nspy_str_addf(&whole, "%s; seen by %s", finding->summary, s.text);
+			nspy_str_done(&s);
+			s = whole;
+		}
+	}
+	if (s.bytes) {
+		free(finding->summary);
+		finding->summary = nspy_str_take(&s);
+	}
+	nspy_str_done(&s);
 }
 
 void nspy_log_judge_deaths(const struct nspy_log *log, struct nspy_findings *out)
@@ -373,6 +504,7 @@ void nspy_log_judge_deaths(const struct nspy_log *log, struct nspy_findings *out
 		finding->summary = nspy_xasprintf(
 			"%s; only effects of trouble elsewhere are in these logs",
 			first->meaning ? first->meaning : nspy_log_rules[first->rule].meaning);
+	name_first(finding, log, first, peer);
 	finding->cause = nspy_xstrdup(finding->summary);
 	finding->confidence = NSPY_WEAK;
 	for (size_t i = 0; i < log->event_count && finding->details.count < 6; i++) {

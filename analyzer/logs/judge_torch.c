@@ -59,6 +59,30 @@ static void add_work(struct nspy_str *s, const struct nspy_log_source *source)
 		      source->numel_in);
 }
 
+/* Those who are fewer; if that cannot be told, both sides. */
+static void blame_odd(struct nspy_finding *finding, const struct ranks *r,
+		      const struct nspy_log_source *a, const struct nspy_log_source *b)
+{
+	size_t like_a = 0, like_b = 0;
+
+	for (size_t i = 0; i < r->count; i++) {
+		like_a += !disagree(r->items[i], a) && r->items[i]->seq == a->seq &&
+			  same_group(r->items[i], a);
+		like_b += !disagree(r->items[i], b) && r->items[i]->seq == b->seq &&
+			  same_group(r->items[i], b);
+	}
+	if (like_a == like_b)
+		finding->confidence = NSPY_PROBABLE;
+	for (size_t i = 0; i < r->count && finding->culprit_count < 64; i++) {
+		const struct nspy_log_source *s = r->items[i];
+
+		if (s->seq != a->seq || !same_group(s, a))
+			continue;
+		if ((like_a <= like_b && disagree(s, b)) || (like_b <= like_a && disagree(s, a)))
+			nspy_finding_blame(finding, s->proc);
+	}
+}
+
 static void judge_mismatch(const struct ranks *r, struct nspy_findings *out)
 {
 	for (size_t i = 1; i < r->count; i++) {
@@ -82,7 +106,7 @@ static void judge_mismatch(const struct ranks *r, struct nspy_findings *out)
 		add_work(&s, b);
 		finding->cause = nspy_xstrdup(s.text);
 		finding->summary = nspy_str_take(&s);
-		nspy_finding_blame(finding, b->proc);
+		blame_odd(finding, r, a, b);
 		return;
 	}
 }
@@ -154,12 +178,40 @@ static size_t behind(const struct ranks *r, struct nspy_log_source **ret, int64_
 	return count;
 }
 
+/*
+ * Without counters: the ranks whose first operation that timed out is an earlier one than that of
+ * most. What others did in between they did without them.
+ */
+static size_t behind_waited(const struct ranks *late, struct nspy_log_source **ret,
+			    int64_t *ret_low, int64_t *ret_others)
+{
+	size_t count = 0;
+
+	*ret_low = INT64_MAX;
+	*ret_others = INT64_MAX;
+	for (size_t i = 0; i < late->count; i++) {
+		const struct nspy_log_source *s = late->items[i];
+
+		if (s->enqueued >= 0 || s->waited_seq < 0 || !same_group(s, late->items[0]))
+			return 0;
+		*ret_low = s->waited_seq < *ret_low ? s->waited_seq : *ret_low;
+	}
+	for (size_t i = 0; i < late->count; i++) {
+		if (late->items[i]->waited_seq == *ret_low)
+			ret[count++] = late->items[i];
+		else if (late->items[i]->waited_seq < *ret_others)
+			*ret_others = late->items[i]->waited_seq;
+	}
+	return count < late->count && 2 * count <= late->count ? count : 0;
+}
+
 static void explain(const struct nspy_log *log, const struct ranks *r, const struct ranks *late,
 		    struct nspy_finding *finding, struct nspy_str *s)
 {
-	struct nspy_log_source **low = nspy_xcalloc(r->count + 1, sizeof(struct nspy_log_source *));
+	struct nspy_log_source **low =
+		nspy_xcalloc(r->count + late->count + 1, sizeof(struct nspy_log_source *));
 	int64_t *quiet = nspy_xcalloc(65536, sizeof(*quiet));
-	int64_t least, most;
+	int64_t least, most, seq;
 	size_t lows = behind(r, low, &least, &most), quiets = silent(log, late, quiet);
 
 	if (lows) {
@@ -173,13 +225,16 @@ static void explain(const struct nspy_log *log, const struct ranks *r, const str
 		nspy_str_add(s, "; no such line from ranks ");
 		nspy_add_ranges(s, quiet, quiets);
 		nspy_str_add(s, ": late, stuck or dead");
-		for (size_t i = 0; i < quiets && i < 64; i++) {
-			const struct nspy_log_source *source =
-				nspy_map_get(&log->by_rank, (uint64_t)quiet[i] + 1);
-
-			if (source)
-				nspy_finding_blame(finding, source->proc);
-		}
+		for (size_t i = 0; i < quiets && i < 64; i++)
+			nspy_finding_blame(finding, nspy_log_proc(log, quiet[i]));
+	} else if ((lows = behind_waited(late, low, &least, &seq)) > 0) {
+		nspy_str_add(s, "; ");
+		nspy_log_add_who(s, low, lows);
+		nspy_str_addf(s, " waited in operation %" PRId64 " already, others in %" PRId64,
+			      least, seq);
+		for (size_t i = 0; i < lows && i < 64; i++)
+			nspy_finding_blame(finding, low[i]->proc);
+		finding->confidence = NSPY_PROBABLE;
 	} else if (most > 0 && late->count > 1) {
 		nspy_str_addf(s,
 			      "; all that report had come to operation %" PRId64
@@ -219,12 +274,15 @@ static void tell_stuck(const struct nspy_log *log, const struct ranks *r, struct
 {
 	struct nspy_finding *finding = nspy_log_finding(out, NSPY_FINDING_TORCH_WATCHDOG_TIMEOUT, 0,
 							NSPY_LOG_SYMPTOM, r->items[0]->last_line);
-	struct nspy_str s = {0};
+	struct nspy_str s = {0}, who = {0};
 
 	nspy_str_add(&s,
 		     "a host thread is stuck (in CUDA, in NCCL, or with Python's lock held); the "
-		     "watchdog of ");
-	nspy_log_add_who(&s, r->items, r->count);
+		     "watchdog");
+	nspy_log_add_who(&who, r->items, r->count);
+	if (who.bytes)
+		nspy_str_addf(&s, " of %s", who.text);
+	nspy_str_done(&who);
 	nspy_str_add(&s,
 		     " made no progress. This is no collective timeout: another rank may be gone");
 	finding->cause = nspy_xstrdup(s.text);

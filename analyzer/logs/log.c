@@ -126,7 +126,6 @@ struct nspy_log *nspy_log_new(void)
 	pthread_once(&once, make_matcher);
 	log->matcher = matcher;
 	log->model = nspy_model_new("logs");
-	log->ras_behind = -1;
 	return log;
 }
 
@@ -137,6 +136,7 @@ static void source_free(struct nspy_log_source *source)
 	free(source->network);
 	free(source->provider);
 	free(source->exception);
+	free(source->gpu);
 	free(source->pg);
 	free(source->op);
 	free(source);
@@ -212,6 +212,7 @@ static struct nspy_log_source *new_source(struct nspy_log *log)
 	source->first_line = log->order;
 	source->seq = source->enqueued = source->completed = source->numel_in = -1;
 	source->numel_out = source->ran_ms = source->pg_rank = -1;
+	source->table_rank = source->waited_seq = -1;
 	log->sources = nspy_grow(log->sources, log->source_count, &log->source_capacity,
 				 sizeof(struct nspy_log_source *));
 	log->sources[log->source_count++] = source;
@@ -324,6 +325,7 @@ struct nspy_log_event *nspy_log_event(struct nspy_log_look *look, enum nspy_log_
 		.line = look->line->number,
 		.number = number,
 		.rank = -1,
+		.other = -1,
 	};
 	nspy_log_keep(&event->peer, peer, peer_bytes);
 	nspy_log_keep(&event->text, look->line->text, look->line->bytes);
@@ -367,8 +369,24 @@ static bool applies(const struct nspy_log_rule *rule, const char *text)
 static void take_rule(struct nspy_log_look *look, enum nspy_log_rule_id rule)
 {
 	size_t peer_bytes = 0;
-	const char *peer = peer_of(look->line->text, &peer_bytes);
-	struct nspy_log_event *event = nspy_log_event(look, rule, 0, peer, peer_bytes);
+	const char *text = look->line->text, *peer = peer_of(text, &peer_bytes);
+	bool pair = rule == NSPY_LOG_DETAIL || rule == NSPY_LOG_DETAIL2 ||
+		    rule == NSPY_LOG_DDP_PARAMS || rule == NSPY_LOG_DUP_GPU;
+	bool gpu = nspy_log_rules[rule].finding == NSPY_FINDING_CUDA_DEVICE_FAULT;
+	struct nspy_log_event *event;
+
+	if (gpu && !peer)
+		peer = nspy_log_pci(text, &peer_bytes);
+	if (rule == NSPY_LOG_OFF_BUS && !peer && look->source->gpu) {
+		peer = look->source->gpu;
+		peer_bytes = strlen(peer);
+	}
+	/* Each pair of ranks is an event of its own. */
+	event = nspy_log_event(look, rule,
+			       pair ? (int64_t)(nspy_log_hash(text, look->line->bytes) >> 1) : 0,
+			       peer, peer_bytes);
+	if (pair)
+		nspy_log_pair(event, text);
 
 	/* After its first abort a process only reports what follows from it. */
 	if (event->count == 1 && look->source->aborting && event->klass != NSPY_LOG_NOISE)

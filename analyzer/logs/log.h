@@ -75,7 +75,11 @@ struct nspy_log_source {
 	int64_t seq, enqueued, completed, numel_in, numel_out, ran_ms, pg_rank;
 	char *op;
 	uint64_t timed_out_line;
-	uint32_t trouble; /* events of class CAUSE, SYMPTOM or EFFECT */
+	char *gpu; /* that the kernel's last line named, for the lines that go on about it */
+	int64_t table_rank; /* row of torchrun's table of failures, -1 = none */
+	bool root_cause;    /* that row is the failure it saw first */
+	int64_t waited_seq; /* the first operation that timed out, -1 = not told */
+	uint32_t trouble;   /* events of class CAUSE, SYMPTOM or EFFECT */
 };
 
 /* Something a source printed, with how often. */
@@ -92,6 +96,8 @@ struct nspy_log_event {
 	uint64_t line;
 	int64_t number; /* Xid, status, exit code, deepest result, ... */
 	int64_t rank;   /* that the line is about, -1 = the one that prints it */
+	int64_t other;  /* the other rank of a pair that the line names, -1 = none */
+	bool nobody;    /* the line names a rank that is not to blame */
 	char *peer;     /* address or name it complains about, or NULL */
 	char *meaning;  /* instead of the rule's, or NULL */
 	char *text;
@@ -134,6 +140,26 @@ struct nspy_log_bench_run {
 	bool json;
 };
 
+/* Where in the text of ncclras the last line was, and who is behind as far as it told. */
+enum nspy_ras_section {
+	NSPY_RAS_NONE,
+	NSPY_RAS_DEAD,
+	NSPY_RAS_INCOMPLETE,
+	NSPY_RAS_COUNTS,
+	NSPY_RAS_STATUS,
+	NSPY_RAS_ERRORS
+};
+
+struct nspy_log_ras {
+	enum nspy_ras_section section;
+	int64_t serial; /* of headings */
+	char kind[20];  /* of operation */
+	int64_t op, low, high;
+	bool low_unlisted; /* the ranks with the lowest count are not listed one by one */
+	struct nspy_log_event *event, *behind[64];
+	size_t behind_count;
+};
+
 struct nspy_log {
 	struct nspy_model *model; /* its processes are the sources */
 	const struct nspy_matcher *matcher;
@@ -163,8 +189,7 @@ struct nspy_log {
 	struct nspy_map gdr_ways; /* channel "a -> b": which ends use GPUDirect */
 	uint32_t gdr_uneven;      /* channels with GPUDirect at one end only */
 	char *gdr_text;
-	/* RAS text: ranks behind the others */
-	int64_t ras_behind, ras_behind_count, ras_ahead_count;
+	struct nspy_log_ras ras;
 	struct nspy_flights *flights; /* dumps of PyTorch's flight recorder, or NULL */
 	struct inspector *inspector;  /* lines of NCCL's Inspector, or NULL */
 };
@@ -208,6 +233,7 @@ void nspy_log_take(struct nspy_log_look *look, enum nspy_log_rule_id rule);
 void nspy_log_take_net(struct nspy_log_look *look, enum nspy_log_rule_id rule);
 void nspy_log_take_torch(struct nspy_log_look *look, enum nspy_log_rule_id rule);
 void nspy_log_take_exit(struct nspy_log_look *look, enum nspy_log_rule_id rule);
+void nspy_log_take_ras(struct nspy_log_look *look, enum nspy_log_rule_id rule);
 void nspy_log_take_table(struct nspy_log_look *look, enum nspy_log_rule_id rule);
 /* A line in a table that no rule knows. */
 void nspy_log_table_row(struct nspy_log *log, const struct nspy_line *line);
@@ -221,6 +247,22 @@ bool nspy_log_has(const char *text, const char *words);
 uint64_t nspy_log_hash(const char *text, size_t bytes);
 /* Replaces *slot by a copy of the word; keeps it if there is one already. */
 void nspy_log_keep(char **slot, const char *text, size_t bytes);
+
+/* --- blame.c --- */
+
+/* The process with this rank; made in the model if no line was its own. */
+const struct nspy_proc *nspy_log_proc(const struct nspy_log *log, int64_t rank);
+/* Those whom the lines of one finding accuse. Events are sorted, the most telling first. */
+void nspy_log_blame(const struct nspy_log *log, struct nspy_finding *finding,
+		    const struct nspy_log_event *const *events, size_t count);
+/* A process on this host, made in the model if nobody there printed; host may be an address. */
+const struct nspy_proc *nspy_log_host(const struct nspy_log *log, const char *host);
+/* Two ranks that a line names: "Rank 1 ... but Rank 2", "rank 3 and rank 0 both". */
+void nspy_log_pair(struct nspy_log_event *event, const char *text);
+/* The address on the PCI bus in a line; NULL if there is none. */
+const char *nspy_log_pci(const char *text, size_t *ret_bytes);
+/* Once all lines are read: what later ones say about earlier ones. */
+void nspy_log_settle(struct nspy_log *log);
 
 /* --- judging: judge*.c --- */
 

@@ -314,19 +314,19 @@ static void take_local_closed(struct nspy_log_look *look)
 }
 
 /* "RAS: MISMATCH rank 1 enqueued collective 12, rank 0 completed only 11" */
-static void take_ras(struct nspy_log_look *look, enum nspy_log_rule_id rule)
+static void take_ras(struct nspy_log_look *look)
 {
 	const char *p = strstr(look->line->text, "completed only");
 	struct nspy_log_event *event;
 	int64_t rank = -1;
 
-	if (rule == NSPY_LOG_RAS_MISMATCH && p) {
+	if (p) {
 		const char *q = p;
 
 		while (q > look->line->text && strncmp(q, "rank ", 5) != 0)
 			q--;
 		nspy_log_number(q, "rank ", &rank);
-		event = nspy_log_event(look, rule, rank, NULL, 0);
+		event = nspy_log_event(look, NSPY_LOG_RAS_MISMATCH, rank, NULL, 0);
 		event->klass = NSPY_LOG_SYMPTOM;
 		event->finding = NSPY_FINDING_COLLECTIVE_HANG;
 		event->rank = rank;
@@ -334,17 +334,6 @@ static void take_ras(struct nspy_log_look *look, enum nspy_log_rule_id rule)
 			event->meaning = nspy_xasprintf("rank %d is behind the other ranks of its "
 							"communicator",
 							(int)rank);
-	} else if (rule == NSPY_LOG_RAS_LAUNCHED) {
-		int64_t count = 0, op = 0;
-		const char *line = look->line->text;
-
-		/* "3 ranks have launched up to operation 12": the lowest holds up the others */
-		nspy_log_number(line, "", &count);
-		if (nspy_log_number(line, "operation ", &op) &&
-		    (look->log->ras_behind < 0 || op < look->log->ras_behind)) {
-			look->log->ras_behind = op;
-			look->log->ras_behind_count = count;
-		}
 	}
 }
 
@@ -434,6 +423,14 @@ static bool take_own(struct nspy_log_look *look, enum nspy_log_rule_id rule)
 	case NSPY_LOG_ABORT_DONE:
 		look->source->aborting = true;
 		return true;
+	case NSPY_LOG_NVRM_GPU: {
+		size_t bytes = 0;
+		const char *gpu = nspy_log_pci(look->line->text, &bytes);
+
+		free(look->source->gpu);
+		look->source->gpu = gpu ? nspy_xstrndup(gpu, bytes) : NULL;
+		return true;
+	}
 	case NSPY_LOG_MEMLOCK:
 		take_memlock(look);
 		return true;
@@ -451,8 +448,7 @@ static bool take_own(struct nspy_log_look *look, enum nspy_log_rule_id rule)
 		take_local_closed(look);
 		return true;
 	case NSPY_LOG_RAS_MISMATCH:
-	case NSPY_LOG_RAS_LAUNCHED:
-		take_ras(look, rule);
+		take_ras(look);
 		return true;
 	default:
 		return false;
@@ -470,9 +466,24 @@ void nspy_log_take(struct nspy_log_look *look, enum nspy_log_rule_id rule)
 	case NSPY_LOG_TESTS_AVG:
 		nspy_log_take_table(look, rule);
 		return;
+	case NSPY_LOG_RAS_COUNTS:
+	case NSPY_LOG_RAS_LAUNCHED:
+	case NSPY_LOG_RAS_IDLE:
+	case NSPY_LOG_RAS_DEAD:
+	case NSPY_LOG_RAS_INCOMPLETE:
+	case NSPY_LOG_RAS_ERRORS:
+	case NSPY_LOG_RAS_ERRORS2:
+	case NSPY_LOG_RAS_STATUS:
+	case NSPY_LOG_RAS_PROCESS:
+	case NSPY_LOG_RAS_RANK:
+	case NSPY_LOG_RAS_RANK2:
+		nspy_log_take_ras(look, rule);
+		return;
 	case NSPY_LOG_MPI_SIGNAL:
 	case NSPY_LOG_ELASTIC_EXIT:
 	case NSPY_LOG_ELASTIC_EXIT2:
+	case NSPY_LOG_ROOT_CAUSE:
+	case NSPY_LOG_TABLE_RANK:
 	case NSPY_LOG_SRUN_EXIT:
 	case NSPY_LOG_EXIT_CODE:
 	case NSPY_LOG_PYTHON_ERROR:

@@ -24,11 +24,15 @@ static void take_watchdog(struct nspy_log_look *look)
 {
 	struct nspy_log_source *s = look->source;
 	struct nspy_log_event *event = nspy_log_event(look, NSPY_LOG_WATCHDOG, 0, NULL, 0);
-	int64_t ms;
+	int64_t ms, seq;
 
 	event->klass = NSPY_LOG_SYMPTOM;
 	s->trouble++;
 	take_group(look);
+	/* Several may time out at once: what counts is the first of them. */
+	if (nspy_log_number(look->line->text, "SeqNum=", &seq) &&
+	    (s->waited_seq < 0 || seq < s->waited_seq))
+		s->waited_seq = seq;
 	if (!s->timed_out) {
 		s->timed_out = true;
 		s->timed_out_line = look->log->order;
@@ -133,6 +137,7 @@ static void take_fr_text(struct nspy_log_look *look)
 	look->source->trouble++;
 	if (state) {
 		event->finding = NSPY_FINDING_COLLECTIVE_HANG;
+		event->nobody = true;
 		if (!event->meaning)
 			event->meaning = nspy_xstrdup("an operation was under way on some ranks "
 						      "and over on others; the rank "

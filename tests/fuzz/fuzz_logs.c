@@ -14,6 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	cJSON *json;
 
 	nspy_log_read(log, "fuzz", stream);
+	nspy_log_settle(log);
 	nspy_log_judge(log, &findings);
 	for (size_t i = 0; i < findings.count; i++) {
 		FUZZ_ASSERT(findings.items[i]->summary && findings.items[i]->cause);

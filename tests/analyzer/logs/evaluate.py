@@ -6,8 +6,10 @@
 
 A case is a JSON line with "n", "logs" (lines; those that begin with # are remarks), "category",
 "verbatim" and "expect": {"priority": "P0", "finding": words}. Counted are cases with verbatim
-lines: the first finding must be one that the category allows. Where nothing is expected (P2), no
-finding may be P0 or P1. Exit status 1 if the share is below --min or a negative case raised one."""
+lines: the first finding must be one that the category allows, or one of "allow" if the case has it.
+Where nothing is expected (P2), no finding may be P0 or P1. A case may tell the culprit as
+"who": {"ranks": [..]}, {"hosts": [..]} (one of them, in the culprits or the summary) or "none".
+Exit status 1 if the share is below --min or a negative case raised one."""
 import argparse
 import json
 import subprocess
@@ -69,7 +71,20 @@ def judge(case, found):
     first = found[0]["id"] if found else "-"
     if case["expect"]["priority"] == "P2":
         return "negative", not urgent, urgent[0]["id"] if urgent else "-"
-    return "positive", bool(urgent) and first in ALLOWED.get(case["category"], set()), first
+    allowed = set(case.get("allow") or ALLOWED.get(case["category"], set()))
+    return "positive", bool(urgent) and first in allowed, first
+
+
+def culprit_right(who, found):
+    """Are those named whom the case names, and nobody else?"""
+    culprits = found[0]["culprits"] if found else []
+    if who == "none":
+        return not culprits
+    ranks = sorted(c["rank"] for c in culprits if c.get("rank") is not None)
+    if "ranks" in who:
+        return ranks == sorted(who["ranks"])
+    told = json.dumps(culprits) + (found[0]["summary"] if found else "")
+    return any(host in told for host in who["hosts"])
 
 
 def main():
@@ -80,7 +95,7 @@ def main():
     parser.add_argument("--all", action="store_true", help="also cases whose lines are not verbatim")
     parser.add_argument("--min", type=float, default=0.0)
     args = parser.parse_args()
-    counts = {"positive": [0, 0], "negative": [0, 0]}
+    counts = {"positive": [0, 0], "negative": [0, 0], "culprit": [0, 0]}
     with open(args.cases, encoding="utf-8") as lines:
         cases = [json.loads(line) for line in lines if line.strip()]
     for case in cases:
@@ -92,6 +107,12 @@ def main():
         kind, good, first = judge(case, found or [])
         counts[kind][0] += good
         counts[kind][1] += 1
+        if case["expect"].get("who"):
+            right = culprit_right(case["expect"]["who"], found or [])
+            counts["culprit"][0] += right
+            counts["culprit"][1] += 1
+            if not right:
+                print(f"WHO  {case['n']} {case['expect']['who']}")
         if args.v or not good:
             words = case["expect"]["finding"]
             said = found[0]["summary"][:150] if found else ""
@@ -100,7 +121,8 @@ def main():
     good, total = counts["positive"]
     share = good / total if total else 1.0
     print(f"{good} of {total} cases understood ({share:.1%}); "
-          f"{counts['negative'][0]} of {counts['negative'][1]} negative cases silent")
+          f"{counts['negative'][0]} of {counts['negative'][1]} negative cases silent; "
+          f"{counts['culprit'][0]} of {counts['culprit'][1]} culprits right")
     sys.exit(share < args.min or counts["negative"][0] < counts["negative"][1])
 
 
