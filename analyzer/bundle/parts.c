@@ -58,16 +58,17 @@ uint64_t nspy_js_time(const char *text)
 {
 	struct tm tm = {0};
 	const char *rest = text ? strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) : NULL;
-	int hours, minutes;
 	time_t when;
-	char sign;
 
 	if (!rest)
 		return 0;
 	when = timegm(&tm);
 	rest += strspn(rest, ".0123456789");
-	if (sscanf(rest, "%c%2d:%2d", &sign, &hours, &minutes) == 3 && (sign == '+' || sign == '-'))
-		when -= (sign == '+' ? 1 : -1) * (hours * 3600 + minutes * 60);
+	if ((*rest == '+' || *rest == '-') && strlen(rest) == 6 && rest[3] == ':') {
+		long offset = strtol(rest + 1, NULL, 10) * 3600 + strtol(rest + 4, NULL, 10) * 60;
+
+		when -= *rest == '+' ? offset : -offset;
+	}
 	return when > 0 ? (uint64_t)when : 0;
 }
 

@@ -60,7 +60,7 @@ static bool load(struct node *node, const char *path)
 /* The most frequent value; false if all have the same. */
 static bool judge(const struct node *nodes, size_t count, const char *key, struct drift *ret)
 {
-	*ret = (struct drift){.key = key};
+	*ret = (struct drift){.key = key, .usual = NONE};
 	for (size_t i = 0; i < count; i++) {
 		const char *value = value_of(&nodes[i], key);
 		size_t same = 0;
