@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bundle/bundle.h"
 #include "cmd.h"
 #include "foreign/foreign.h"
 #include "ignore.h"
@@ -52,7 +53,7 @@ static void usage(FILE *out)
 	      "Says what happened in a job: verdict first, then findings with culprit, evidence "
 	      "and\n"
 	      "where to read on. Without an argument the job written to last below $NCCLSPY_DIR.\n"
-	      "A job that still runs can be read too.\n"
+	      "A job that still runs can be read too, and what ncclspy-collect gathered.\n"
 	      "\n"
 	      "Options:\n"
 	      "      --attempt N         analyse the N-th start of the job (default: the newest)\n"
@@ -225,6 +226,42 @@ static struct nspy_log *read_logs(struct nspy_inputs *inputs, struct nspy_findin
 	return log;
 }
 
+/* A bundle with the logs in it. */
+static int report_bundle(struct nspy_inputs *inputs, const char *path,
+			 const struct options *options, cJSON *jobs)
+{
+	struct nspy_bundle *bundle = nspy_bundle_new(path);
+	struct nspy_findings findings = {0}, said = {0};
+	struct nspy_log *log = nspy_log_new();
+	char error[256];
+	int worst;
+
+	nspy_bundle_read(bundle);
+	for (size_t i = 0; i < bundle->logs.count; i++) {
+		if (nspy_foreign_add(log, bundle->logs.text[i], error, sizeof(error)) < 0)
+			nspy_inputs_problem(inputs, bundle->logs.text[i], "%s", error);
+	}
+	nspy_bundle_judge(bundle, &findings);
+	cJSON_AddItemToArray(jobs, nspy_bundle_json(bundle, &findings));
+	if (!options->json)
+		nspy_bundle_print(bundle, &findings, stdout, options->report.colour);
+	worst = nspy_log_worst(&findings);
+	if (bundle->logs.count) {
+		int one;
+
+		nspy_log_judge(log, &said);
+		if (!options->json)
+			puts("");
+		one = report_logs(log, &said, options, jobs);
+		worst = one < worst ? one : worst;
+	}
+	nspy_findings_done(&findings);
+	nspy_findings_done(&said);
+	nspy_log_free(log);
+	nspy_bundle_free(bundle);
+	return worst;
+}
+
 static int report_all(struct nspy_inputs *inputs, const struct options *options,
 		      const struct nspy_ignore *ignore)
 {
@@ -246,6 +283,14 @@ static int report_all(struct nspy_inputs *inputs, const struct options *options,
 	if (log && !merge) {
 		int one = report_logs(log, &found, options, jobs);
 
+		worst = one < worst ? one : worst;
+	}
+	for (size_t i = 0; i < inputs->bundle_count; i++) {
+		int one;
+
+		if (!options->json && (i || log || inputs->job_count))
+			puts("");
+		one = report_bundle(inputs, inputs->bundles[i], options, jobs);
 		worst = one < worst ? one : worst;
 	}
 	if (options->json)
@@ -274,7 +319,7 @@ static int run(int argc, char **argv)
 	if (options.ignore_path && !nspy_ignore_read(&ignore, options.ignore_path))
 		return NSPY_EXIT_USAGE;
 	nspy_inputs_add_arguments(&inputs, argc - optind, argv + optind);
-	if (inputs.job_count || inputs.foreign_count) {
+	if (inputs.job_count || inputs.foreign_count || inputs.bundle_count) {
 		rc = report_all(&inputs, &options, &ignore);
 	} else {
 		nspy_report_problems(&inputs, stderr);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bundle/bundle.h"
 #include "foreign/foreign.h"
 #include "ingest.h"
 #include "text.h"
@@ -261,6 +262,13 @@ static void add_foreign(struct nspy_inputs *inputs, const char *path)
 	inputs->foreign[inputs->foreign_count++] = nspy_xstrdup(path);
 }
 
+static void add_bundle(struct nspy_inputs *inputs, const char *path)
+{
+	inputs->bundles = nspy_grow(inputs->bundles, inputs->bundle_count, &inputs->bundle_capacity,
+				    sizeof(char *));
+	inputs->bundles[inputs->bundle_count++] = nspy_xstrdup(path);
+}
+
 /* A log, or a dump of another tool? A damaged trace is neither. */
 static bool take_foreign(struct nspy_inputs *inputs, const char *path)
 {
@@ -380,6 +388,8 @@ void nspy_inputs_add(struct nspy_inputs *inputs, const char *argument)
 	}
 	if (rc < 0)
 		nspy_inputs_problem(inputs, path, "%s", strerror(errno));
+	else if (S_ISDIR(st.st_mode) && nspy_bundle_is(path))
+		add_bundle(inputs, path);
 	else if (S_ISDIR(st.st_mode))
 		walk(inputs, path);
 	else
@@ -448,6 +458,9 @@ void nspy_inputs_done(struct nspy_inputs *inputs)
 		free(inputs->problems[i].text);
 	}
 	free(inputs->problems);
+	for (size_t i = 0; i < inputs->bundle_count; i++)
+		free(inputs->bundles[i]);
+	free(inputs->bundles);
 	for (size_t i = 0; i < inputs->foreign_count; i++)
 		free(inputs->foreign[i]);
 	free(inputs->foreign);

@@ -27,6 +27,8 @@ struct nspy_inputs {
 	char **foreign; /* files asked for that are logs or dumps of others; "-" is standard input
 			 */
 	size_t foreign_count, foreign_capacity;
+	char **bundles; /* directories that ncclspy-collect wrote */
+	size_t bundle_count, bundle_capacity;
 	size_t trace_files;
 	size_t stray_exits; /* exit notes of processes without a trace */
 };
