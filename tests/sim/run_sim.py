@@ -46,12 +46,10 @@ def decidable(truth):
     kind = truth["kind"]
     if kind not in EXPECTED:
         return False  # slow-link, slow-gpu: hosts call on time
-    if kind == "missing":  # two ranks without a trace: either may be the one
-        return truth["untraced"] in (-1, *truth["culprits"])
+    if kind == "missing":  # of two ranks without a trace of their start either may be the one
+        return truth["untraced"] in (-1, *truth["culprits"]) and truth["torn"] == -1
     if truth["untraced"] in truth["culprits"] or truth["torn"] in truth["culprits"]:
         return False
-    if kind == "crashed" and truth["torn"] >= 0:
-        return False  # without a launcher's note a torn trace looks like a death
     if kind == "slow-host":
         return truth["nodes"] > 1
     if kind == "pause":

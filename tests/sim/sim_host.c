@@ -290,7 +290,7 @@ static bool go_wrong(struct sim *sim, struct sim_rank *r, const struct sim_op *o
 		r->state = SIM_STUCK;
 		return true;
 	case SIM_KILLED:
-		end_now(r, "exit_signal=9");
+		end_now(r, "signal=9");
 		return true;
 	case SIM_CRASHED:
 		end_now(r, NULL);

@@ -143,7 +143,7 @@ static void end_all(struct sim *sim)
 		trace->fate = NSPY_TG_DIES;
 		trace->exit_ns = now + sim_below(&r->random, 20 * SIM_MS);
 		if (sim->fault.kind != SIM_CRASHED)
-			trace->exit_line = strdup("exit_signal=15");
+			trace->exit_line = strdup("signal=15");
 	}
 }
 
