@@ -23,7 +23,8 @@ bool nspy_proc_died(const struct nspy_proc *proc)
 {
 	if (proc->exit.known)
 		return proc->exit.signal || proc->exit.code;
-	return proc->state == NSPY_PROC_CUT;
+	/* Of a torn trace it is not even known whether it goes on. */
+	return proc->state == NSPY_PROC_CUT && !proc->torn;
 }
 
 const struct nspy_death *nspy_death_of(const struct nspy_deaths *deaths,

@@ -66,7 +66,7 @@ static int compare_members(const void *a, const void *b)
 /* A member that can be expected at the next operation. */
 static bool takes_part(const struct nspy_member *member)
 {
-	return !(member->failed_ns && !member->ready_ns);
+	return !(member->failed_ns && !member->ready_ns) && !member->proc->torn;
 }
 
 static void scan_cells(struct nspy_comm *comm)

@@ -300,6 +300,19 @@ static void note_own_exit(struct nspy_proc *proc)
 	proc->exit.code = (int)(code & 0xFF);
 }
 
+/*
+ * A chunk is written whole, and what a killed process had not written is in its live pages. A file
+ * that ends within a chunk was cut afterwards, or lost its end with the disk.
+ */
+static bool is_torn(const struct nspy_proc *proc)
+{
+	bool cut = false;
+
+	for (size_t i = 0; i < proc->trouble_count; i++)
+		cut |= proc->troubles[i].truncated;
+	return cut && !proc->ended_clean && !proc->live_read;
+}
+
 static void settle_state(struct nspy_proc *proc, uint64_t now_real_ns)
 {
 	bool quiet;
@@ -318,6 +331,7 @@ static void settle_state(struct nspy_proc *proc, uint64_t now_real_ns)
 		return;
 	}
 	proc->state = proc->ended_clean ? NSPY_PROC_COMPLETE : NSPY_PROC_CUT;
+	proc->torn = is_torn(proc);
 	/* The launcher knows until when the process lived. */
 	if (proc->exit.known && proc->exit.real_ns > proc->end_ns && !proc->ended_clean)
 		proc->end_ns = proc->exit.real_ns;

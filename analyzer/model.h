@@ -229,6 +229,7 @@ struct nspy_proc {
 	uint64_t end_ns;      /* until when it is known what the process did */
 	enum nspy_proc_state state;
 	bool ended_clean; /* an END chunk or a live file that says so */
+	bool torn;        /* its files were cut off: what it did last is not known */
 	struct nspy_exit exit;
 
 	uint64_t loss[NSPY_LOSS_COUNT];

@@ -114,17 +114,66 @@ static bool takes_part(const struct queue *queue, const struct nspy_comm *comm)
 }
 
 /*
+ * What followed most often where a queue had gone through the same communicators before: a job
+ * repeats its steps. NULL if that is not clear. before: operations of the queue that come first.
+ */
+#define CONTEXT 2u
+static const struct nspy_comm *expected(const struct queue *queue, size_t before,
+					const struct nspy_comm *a, const struct nspy_comm *b)
+{
+	size_t *ops = nspy_xcalloc(before + 1, sizeof(*ops)), count = 0, with_a = 0, with_b = 0;
+
+	for (size_t i = 0; i < before; i++) {
+		if (queue->items[i].comm == a || queue->items[i].comm == b)
+			ops[count++] = i;
+	}
+	for (size_t i = CONTEXT; i < count; i++) {
+		bool same = true;
+
+		for (size_t k = 1; k <= CONTEXT; k++)
+			same &= queue->items[ops[i - k]].comm == queue->items[ops[count - k]].comm;
+		with_a += same && queue->items[ops[i]].comm == a;
+		with_b += same && queue->items[ops[i]].comm == b;
+	}
+	free(ops);
+	if (with_a + with_b < 2 || (with_a && with_b))
+		return NULL;
+	return with_a ? a : b;
+}
+
+/* Where as many say one as the other: who did otherwise than in all steps before? */
+static const struct nspy_comm *by_habit(const struct queue *queues, size_t count, const size_t *at,
+					const struct nspy_comm *a, const struct nspy_comm *b)
+{
+	const struct nspy_comm *habit = NULL;
+
+	for (size_t q = 0; q < count; q++) {
+		const struct nspy_comm *mine;
+
+		if (!at[q])
+			continue;
+		mine = expected(&queues[q], at[q] - 1, a, b);
+		if (!mine || (habit && mine != habit))
+			return NULL;
+		habit = mine;
+	}
+	return habit;
+}
+
+/*
  * Walks the queues of all processes that use both communicators in step. At the first place where
  * they differ, the sides are known. Calls of several threads have no order that could be wrong.
  */
-static bool compare_pair(const struct queue *queues, size_t count, const struct nspy_comm *a,
-			 const struct nspy_comm *b, struct nspy_order *order)
+static bool compare_pair(const struct queue *queues, size_t count, size_t unknown,
+			 const struct nspy_comm *a, const struct nspy_comm *b,
+			 struct nspy_order *order)
 {
+	const struct nspy_comm *habit = NULL;
 	size_t *at = nspy_xcalloc(count, sizeof(*at));
 	struct nspy_procs with_a = {0}, with_b = {0};
 	struct nspy_order_op op_a = {0}, op_b = {0};
 	uint32_t thread = 0;
-	bool usable = true;
+	bool usable = true, usual_a;
 
 	while (usable && (!with_a.count || !with_b.count)) {
 		with_a.count = with_b.count = 0;
@@ -144,6 +193,8 @@ static bool compare_pair(const struct queue *queues, size_t count, const struct 
 		}
 		usable = usable && with_a.count + with_b.count > 1;
 	}
+	if (usable)
+		habit = by_habit(queues, count, at, a, b);
 	free(at);
 	if (!usable) {
 		free(with_a.items);
@@ -151,28 +202,31 @@ static bool compare_pair(const struct queue *queues, size_t count, const struct 
 		return false;
 	}
 	order->found = true;
-	order->tie = with_a.count == with_b.count;
-	order->usual = with_a.count >= with_b.count ? with_a : with_b;
-	order->odd = with_a.count >= with_b.count ? with_b : with_a;
-	order->usual_first = with_a.count >= with_b.count ? op_a : op_b;
-	order->odd_first = with_a.count >= with_b.count ? op_b : op_a;
+	usual_a = habit ? habit == a : with_a.count >= with_b.count;
+	order->usual = usual_a ? with_a : with_b;
+	order->odd = usual_a ? with_b : with_a;
+	order->usual_first = usual_a ? op_a : op_b;
+	order->odd_first = usual_a ? op_b : op_a;
+	order->tie = !habit && order->odd.count + unknown >= order->usual.count;
 	return true;
 }
 
-static void compare_all(struct nspy_case *c, const struct queue *queues, size_t count)
+static void compare_all(struct nspy_case *c, const struct queue *queues, size_t count,
+			size_t unknown)
 {
 	size_t comms = c->attempt->comm_count < COMMS_MAX ? c->attempt->comm_count : COMMS_MAX;
 
 	for (size_t i = 0; i < comms; i++) {
 		for (size_t k = i + 1; k < comms; k++) {
-			if (compare_pair(queues, count, c->attempt->comms[i], c->attempt->comms[k],
-					 &c->order))
+			if (compare_pair(queues, count, unknown, c->attempt->comms[i],
+					 c->attempt->comms[k], &c->order))
 				return;
 		}
 	}
 }
 
-static void from_queues(struct nspy_case *c)
+/* unknown: so many ranks that wait with them have no trace. */
+static void from_queues(struct nspy_case *c, size_t unknown)
 {
 	struct queue *queues = nspy_xcalloc(c->attempt->proc_count, sizeof(*queues));
 	size_t count = 0;
@@ -190,7 +244,7 @@ static void from_queues(struct nspy_case *c)
 			      sizeof(*queues[count].items), compare_queued);
 		count++;
 	}
-	compare_all(c, queues, count);
+	compare_all(c, queues, count, unknown);
 	for (size_t i = 0; i < count; i++)
 		free(queues[i].items);
 	free(queues);
@@ -204,8 +258,8 @@ void nspy_order_find(struct nspy_case *c)
 		return;
 	if (hang->main->cyclic)
 		from_circle(c);
-	else if (hang->main->kind == NSPY_WAIT_BELOW && !hang->main->untraced)
-		from_queues(c);
+	else if (hang->main->kind == NSPY_WAIT_BELOW)
+		from_queues(c, hang->main->untraced);
 }
 
 void nspy_order_done(struct nspy_order *order)

@@ -260,6 +260,7 @@ static struct nspy_proc *make_part(struct nspy_model *model, const struct split 
 	into->end_ns = proc->end_ns;
 	into->state = proc->state;
 	into->ended_clean = proc->ended_clean;
+	into->torn = proc->torn;
 	into->exit = proc->exit;
 	into->live_read = proc->live_read;
 	into->net = proc->net; /* shared: nobody can tell whose it is */

@@ -101,11 +101,16 @@ static void find_wait(const struct nspy_case *c, const struct nspy_proc *proc,
 
 /* --- what for? --- */
 
+/* Ranks of which it is not known what they did last. */
 static size_t untraced(const struct nspy_comm *comm)
 {
-	return comm->nranks > 0 && (size_t)comm->nranks > comm->rank_count
-		       ? (size_t)comm->nranks - comm->rank_count
-		       : 0;
+	size_t count = comm->nranks > 0 && (size_t)comm->nranks > comm->rank_count
+			       ? (size_t)comm->nranks - comm->rank_count
+			       : 0;
+
+	for (size_t i = 0; i < comm->member_count; i++)
+		count += comm->members[i]->proc->torn;
+	return count;
 }
 
 static struct nspy_wait_object *object_of(struct nspy_waits *waits,
@@ -179,7 +184,8 @@ static bool wait_coll(const struct nspy_case *c, struct nspy_waits *waits,
 	for (size_t i = 0; new &&i < comm->member_count; i++) {
 		const struct nspy_member *other = comm->members[i];
 
-		if (other->last_seq < like.seq && !(other->failed_ns && !other->ready_ns))
+		if (other->last_seq < like.seq && !other->proc->torn &&
+		    !(other->failed_ns && !other->ready_ns))
 			nspy_procs_add(&object->blamed, other->proc);
 	}
 	if (new)
@@ -255,7 +261,7 @@ static bool wait_p2p_way(struct nspy_waits *waits, const struct nspy_member *mem
 	bool new;
 
 	if (!other_side(comm, member->rec.rank, peer, my_send, &other, &last) ||
-	    way->last <= last || misdirected(member, way, last, peer, my_send))
+	    way->last <= last || other->proc->torn || misdirected(member, way, last, peer, my_send))
 		return false;
 	object = wait_on(waits,
 			 &(struct nspy_wait_object){
@@ -494,7 +500,8 @@ static void blame_creation(struct nspy_case *c, struct nspy_wait_object *object)
 	if (comm->origin == NSPY_COMM_SPLIT && parent) {
 		object->untraced = untraced(parent);
 		for (size_t i = 0; i < parent->member_count; i++) {
-			if (!came_to(parent->members[i]->proc, comm))
+			if (!parent->members[i]->proc->torn &&
+			    !came_to(parent->members[i]->proc, comm))
 				nspy_procs_add(&object->blamed, parent->members[i]->proc);
 		}
 		return;
@@ -504,8 +511,8 @@ static void blame_creation(struct nspy_case *c, struct nspy_wait_object *object)
 	for (size_t i = 0; i < c->attempt->proc_count; i++) {
 		const struct nspy_proc *proc = c->attempt->procs[i];
 
-		if (proc->rank < 0 || proc->rank >= comm->nranks || came_to(proc, comm) ||
-		    nspy_member_by_rank(comm, (int32_t)proc->rank))
+		if (proc->rank < 0 || proc->rank >= comm->nranks || proc->torn ||
+		    came_to(proc, comm) || nspy_member_by_rank(comm, (int32_t)proc->rank))
 			continue;
 		nspy_procs_add(&object->blamed, proc);
 		if (object->untraced)

@@ -69,6 +69,7 @@ struct nspy_tg_rank {
 	bool silent; /* writes no trace */
 	char *exit_line;
 	uint64_t exit_ns; /* when it ended, common clock */
+	int64_t skew_ns;  /* added to the system time, besides that of its node */
 };
 
 struct nspy_tg {

@@ -44,7 +44,7 @@ static void fail(const char *what, long rc)
 
 int64_t nspy_tg_offset(const struct nspy_tg *tg, const struct nspy_tg_rank *rank)
 {
-	int64_t offset = (int64_t)(NSPY_TG_START_REAL_NS - NSPY_TG_START_MONO_NS);
+	int64_t offset = (int64_t)(NSPY_TG_START_REAL_NS - NSPY_TG_START_MONO_NS) + rank->skew_ns;
 
 	for (size_t i = 0; i < tg->skew_count; i++) {
 		if (strcmp(tg->skews[i].node, rank->node) == 0)

@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Simulated jobs through the analyzer: how often is the root cause named first, and the right rank?
+
+usage: run_sim.py SIM ANALYZE [--seeds FIRST:COUNT] [--clean FIRST:COUNT] [--ranks N] [--max-ranks N]
+                  [--kind KIND] [--floor PERCENT] [--kind-floor PERCENT] [--wrong-max PERCENT]
+                  [--verbose] [--json]
+
+Seeds go through the kinds of fault in turn, so each has the same share. An oracle that knows the
+whole truth says first what a report can be asked to find. Exit status: 0 within the limits, 1 not,
+2 usage.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from pathlib import Path
+
+# kind: findings that tell its cause
+EXPECTED = {
+    "hang": {"COLLECTIVE_HANG"},
+    "hang-malloc": {"COLLECTIVE_HANG"},
+    "killed": {"RANK_DIED"},
+    "crashed": {"RANK_DIED"},
+    "missing": {"RANKS_MISSING"},
+    "split-member": {"RANKS_MISSING"},
+    "mismatch-count": {"COLLECTIVE_MISMATCH"},
+    "skipped": {"COLLECTIVE_MISMATCH", "COLLECTIVE_HANG"},
+    "order": {"ORDER_INVERSION", "COLLECTIVE_MISMATCH"},
+    "p2p-mismatch": {"P2P_MISMATCH"},
+    "call-failed": {"NCCL_CALL_FAILED", "RANK_DIED"},
+    "oom": {"CUDA_OOM", "RANK_DIED"},
+    "slow-rank": {"STRAGGLER_RANK"},
+    "slow-host": {"STRAGGLER_RANK"},
+    "pause": {"PROGRESS_STALLED_OUTSIDE_NCCL"},
+}
+PAUSE_MIN_NS = 10_000_000_000  # docs/DETECTORS.md
+
+
+def decidable(truth):
+    """Whether the traces say who it was. What host calls do not show cannot be asked for."""
+    kind = truth["kind"]
+    if kind not in EXPECTED:
+        return False  # slow-link, slow-gpu: hosts call on time
+    if kind == "missing":  # of two ranks without a trace of their start either may be the one
+        return truth["untraced"] in (-1, *truth["culprits"]) and truth["torn"] == -1
+    if truth["untraced"] in truth["culprits"] or truth["torn"] in truth["culprits"]:
+        return False
+    if kind == "slow-host":
+        return truth["nodes"] > 1
+    if kind == "pause":
+        return truth["delay_ns"] >= PAUSE_MIN_NS
+    if kind in ("mismatch-count", "skipped"):
+        return truth["group_size"] > 2  # else one word against another
+    return True
+
+
+def ranks_of(finding):
+    return {rank for c in finding["culprits"] for rank in c.get("ranks", [c["rank"]])}
+
+
+def judge(truth, findings):
+    """'right', 'nobody' or 'wrong' from the most urgent finding."""
+    urgent = [f for f in findings if f["priority"] != "P2" or f["id"] == "STRAGGLER_RANK"
+              or f["id"] == "PROGRESS_STALLED_OUTSIDE_NCCL"]
+    if not urgent:
+        return "nobody"
+    first, culprits = urgent[0], set(truth["culprits"])
+    named = ranks_of(first)
+    if first["id"] in EXPECTED.get(truth["kind"], ()):
+        if truth["kind"] == "missing" and not named:
+            return "right" if f"rank {truth['culprits'][0]} " in first["summary"] else "nobody"
+        if named and named <= culprits and (truth["kind"] == "slow-host") <= (named == culprits):
+            return "right"
+    return "wrong" if named - culprits else "nobody"
+
+
+def run_one(options, seed, kind):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("NCCLSPY")}
+    with tempfile.TemporaryDirectory() as scratch:
+        ranks = options.ranks
+        if not ranks:
+            sizes = [8 << i for i in range(10) if 8 << i <= options.max_ranks]
+            ranks = sizes[(seed * 2654435761 >> 7) % len(sizes)]
+        subprocess.run([options.sim, str(seed), scratch, kind, str(ranks)], check=True,
+                       timeout=600)
+        truth = json.loads(Path(scratch, "truth.json").read_text(encoding="utf-8"))
+        report = subprocess.run([options.analyze, "report", "--json", scratch + "/sim"], env=env,
+                                capture_output=True, text=True, timeout=600, check=False)
+        if not report.stdout:
+            raise RuntimeError(f"seed {seed} {kind}: no report: {report.stderr}")
+        jobs = json.loads(report.stdout)["jobs"]
+    return truth, [f for job in jobs for f in job["findings"]]
+
+
+def describe(truth, findings):
+    where = " ".join(f"{k}={truth[k]}" for k in
+                     ("seed", "ranks", "tp", "pp", "dp", "ep", "group_size", "strength", "untraced",
+                      "torn", "culprits") if truth[k] != -1)[:200]
+    told = [f"{f['id']} {f['priority']} {sorted(ranks_of(f))[:4]} {f['summary'][:110]}"
+            for f in findings[:3]]
+    return f"{truth['kind']}: {where}\n    " + "\n    ".join(told or ["nothing found"])
+
+
+def parse_range(text):
+    first, _, count = text.partition(":")
+    return range(int(first), int(first) + int(count))
+
+
+def measure_faults(options):
+    kinds = [options.kind] if options.kind else [*EXPECTED, "slow-link", "slow-gpu"]
+    results, other = defaultdict(Counter), Counter()
+    for seed in parse_range(options.seeds):
+        kind = kinds[seed % len(kinds)]
+        truth, findings = run_one(options, seed, kind)
+        verdict = judge(truth, findings)
+        if decidable(truth):
+            results[kind][verdict] += 1
+        else:
+            other[verdict] += 1
+        majority = any(len(ranks_of(f)) > truth["ranks"] / 2 > len(truth["culprits"])
+                       for f in findings[:1])
+        other["majority blamed"] += majority
+        bad = verdict != "right" if decidable(truth) else verdict == "wrong"
+        if options.verbose and (bad or majority):
+            print(f"{'' if decidable(truth) else 'undecidable, '}{verdict}: "
+                  + describe(truth, findings), flush=True)
+    return results, other
+
+
+def measure_clean(options):
+    alarms = 0
+    for seed in parse_range(options.clean):
+        truth, findings = run_one(options, seed, "clean")
+        loud = [f for f in findings if f["priority"] in ("P0", "P1")]
+        alarms += bool(loud)
+        if options.verbose and loud:
+            print("false alarm: " + describe(truth, findings), flush=True)
+    return alarms
+
+
+def percent(part, whole):
+    return 100.0 * part / whole if whole else 100.0
+
+
+def summarise(options, results, other, alarms):
+    """Prints the figures; True if they are within the limits."""
+    total = sum(results.values(), Counter())
+    count = total.total()
+    wrong = total["wrong"] + other["wrong"]
+    scenarios = count + sum(other[v] for v in ("right", "nobody", "wrong"))
+    good = percent(total["right"], count) >= options.floor
+    good &= percent(wrong, scenarios) <= options.wrong_max or not scenarios
+    good &= other["majority blamed"] == 0 and alarms == 0
+    for kind, verdicts in sorted(results.items()):
+        share = percent(verdicts["right"], verdicts.total())
+        good &= share >= options.kind_floor
+        print(f"{kind:16} {verdicts['right']:4} of {verdicts.total():4} right ({share:5.1f} %), "
+              f"nobody or another cause {verdicts['nobody']}, wrong {verdicts['wrong']}")
+    if scenarios:
+        print(f"decidable: {count} of {scenarios}; root cause and culprit first: "
+              f"{percent(total['right'], count):.1f} %; wrong culprit: "
+              f"{percent(wrong, scenarios):.1f} % of all ({other['wrong']} of "
+              f"{scenarios - count} undecidable); majority blamed: {other['majority blamed']}")
+    print(f"clean runs: {len(parse_range(options.clean))}, with P0 or P1: {alarms}")
+    if options.json:
+        print(json.dumps({"metric": "culprit_top1_percent",
+                          "value": round(percent(total["right"], count), 2)}))
+        print(json.dumps({"metric": "clean_false_alarms", "value": alarms}))
+    return good
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("sim")
+    parser.add_argument("analyze")
+    parser.add_argument("--seeds", default="0:0")
+    parser.add_argument("--clean", default="0:0")
+    parser.add_argument("--ranks", type=int, default=0)
+    parser.add_argument("--max-ranks", type=int, default=4096)
+    parser.add_argument("--kind")
+    parser.add_argument("--floor", type=float, default=97)
+    parser.add_argument("--kind-floor", type=float, default=90)
+    parser.add_argument("--wrong-max", type=float, default=1)
+    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    results, other = measure_faults(options)
+    alarms = measure_clean(options)
+    return 0 if summarise(options, results, other, alarms) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams and the meeting of ranks. A rank goes on until it needs another; who completes an
+ * operation puts its members on the list again. Completion times are maxima and sums of what is
+ * known then, so the order of the list does not matter.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+static void wake(struct sim *sim, int rank)
+{
+	if (sim->listed[rank])
+		return;
+	sim->listed[rank] = true;
+	sim->work[sim->work_count++] = rank;
+}
+
+static struct sim_queued *head(struct sim_rank *r)
+{
+	return r->head < r->tail ? &r->queue[r->head] : NULL;
+}
+
+static uint64_t arrival(const struct sim_rank *r, const struct sim_queued *q)
+{
+	return r->gpu_ns > q->ready_ns ? r->gpu_ns : q->ready_ns;
+}
+
+static double slowness(const struct sim *sim, const struct sim_rank *r, const struct sim_op *op)
+{
+	enum sim_kind kind = sim->fault.kind;
+
+	if ((kind == SIM_SLOW_GPU && op->what == SIM_COMPUTE && sim_is_culprit(sim, r)) ||
+	    (kind == SIM_SLOW_LINK && op->what != SIM_COMPUTE && sim_is_culprit(sim, r)))
+		return 1 + (kind == SIM_SLOW_LINK ? 10 : 1) * sim->fault.strength;
+	return 1;
+}
+
+static void pop(struct sim *sim, struct sim_rank *r, uint64_t end_ns)
+{
+	r->gpu_ns = end_ns;
+	r->head++;
+	wake(sim, r->rank);
+}
+
+static uint64_t signature(const struct sim_op *op)
+{
+	return nspy_tg_hash(op->fn, op->count);
+}
+
+static bool run_collective(struct sim *sim, struct sim_rank *r, struct sim_queued *q)
+{
+	struct sim_comm *comm = r->comms[q->op.group];
+	uint64_t when = arrival(r, q), ns = (uint64_t)((double)q->op.ns * slowness(sim, r, &q->op));
+
+	if (q->counted)
+		return false;
+	q->counted = true;
+	if (comm->arrived++ == 0) {
+		comm->signature = signature(&q->op);
+		comm->latest_ns = comm->took_ns = 0;
+	}
+	comm->broken |= comm->signature != signature(&q->op);
+	comm->latest_ns = when > comm->latest_ns ? when : comm->latest_ns;
+	comm->took_ns = ns > comm->took_ns ? ns : comm->took_ns;
+	if (comm->arrived < comm->size || comm->broken)
+		return false;
+	comm->arrived = 0;
+	for (int i = 0; i < comm->size; i++)
+		pop(sim, &sim->all[comm->first + i * comm->stride],
+		    comm->latest_ns + comm->took_ns);
+	return true;
+}
+
+static bool run_message(struct sim *sim, struct sim_rank *r, struct sim_queued *q)
+{
+	struct sim_rank *other = &sim->all[r->rank + q->op.to * sim->tp];
+	struct sim_queued *theirs = head(other);
+	uint64_t mine = arrival(r, q), end;
+
+	if (!theirs || other->state == SIM_DEAD || theirs->op.to != -q->op.to ||
+	    theirs->op.what != (q->op.what == SIM_SEND ? SIM_RECV : SIM_SEND) ||
+	    theirs->op.count != q->op.count)
+		return false;
+	end = arrival(other, theirs);
+	end = (mine > end ? mine : end) + q->op.ns;
+	pop(sim, r, end);
+	pop(sim, other, end);
+	return true;
+}
+
+static bool run_stream(struct sim *sim, struct sim_rank *r)
+{
+	struct sim_queued *q = head(r);
+
+	if (!q || r->state == SIM_DEAD)
+		return false;
+	switch (q->op.what) {
+	case SIM_COLL:
+		return run_collective(sim, r, q);
+	case SIM_SEND:
+	case SIM_RECV:
+		return run_message(sim, r, q);
+	default:
+		pop(sim, r,
+		    arrival(r, q) + (uint64_t)((double)q->op.ns * slowness(sim, r, &q->op)));
+		return true;
+	}
+}
+
+/* The launcher ends what is left; who waits for the device is found in that call. */
+static void end_all(struct sim *sim)
+{
+	uint64_t now = 0;
+
+	for (int i = 0; i < sim->ranks; i++) {
+		now = sim->all[i].host_ns > now ? sim->all[i].host_ns : now;
+		now = sim->all[i].gpu_ns > now ? sim->all[i].gpu_ns : now;
+	}
+	now += sim->fault.patience_ns;
+	for (int i = 0; i < sim->ranks; i++) {
+		struct sim_rank *r = &sim->all[i];
+		struct nspy_tg_rank *trace = r->trace;
+
+		if (r->state == SIM_DONE || r->state == SIM_DEAD)
+			continue;
+		if (r->state == SIM_SYNCS) {
+			trace->open = (struct nspy_rec){
+				.enter = r->sync_ns,
+				.comm = NSPY_COMM_INDEX_NONE,
+				.peer = NSPY_PEER_NONE,
+				.fn = (uint16_t)nspy_tg_fn("cudaStreamSynchronize"),
+				.kind = NSPY_REC_CALL,
+				.flags = NSPY_CALL_OPEN,
+				.datatype = NSPY_DATATYPE_NONE,
+				.redop = NSPY_REDOP_NONE,
+				.callno = ++trace->callno,
+				.arg = 0x7000,
+			};
+			trace->has_open = true;
+		}
+		trace->fate = NSPY_TG_DIES;
+		trace->exit_ns = now + sim_below(&r->random, 20 * SIM_MS);
+		if (sim->fault.kind != SIM_CRASHED)
+			trace->exit_line = strdup("signal=15");
+	}
+}
+
+void sim_run(struct sim *sim)
+{
+	if (sim_create(sim)) {
+		for (int i = 0; i < sim->ranks; i++)
+			wake(sim, i);
+	} else if (sim->all[sim->fault.rank].trace->comm_count) {
+		/* It goes on with what comes next; nobody else does. */
+		sim->all[sim->fault.rank].state = SIM_RUNS;
+		wake(sim, sim->fault.rank);
+	}
+	while (sim->work_count) {
+		struct sim_rank *r = &sim->all[sim->work[--sim->work_count]];
+
+		sim->listed[r->rank] = false;
+		while (sim_host(sim, r) || run_stream(sim, r))
+			;
+		/* Who meets us in a message may have looked before we came. */
+		if (head(r) && head(r)->op.to)
+			(void)run_message(sim, r, head(r));
+	}
+	end_all(sim);
+}
