@@ -69,6 +69,9 @@ void nspy_case_init(struct nspy_case *c, const struct nspy_model *model,
 	nspy_deaths_find(c);
 	nspy_p2p_find(c);
 	nspy_order_find(c);
+	nspy_costs_find(model, attempt, &c->costs);
+	if (attempt->world)
+		nspy_steps_find(attempt->world, &c->steps);
 }
 
 void nspy_case_done(struct nspy_case *c)
@@ -77,6 +80,7 @@ void nspy_case_done(struct nspy_case *c)
 	nspy_deaths_done(&c->deaths);
 	nspy_p2p_done(&c->p2p);
 	nspy_order_done(&c->order);
+	nspy_costs_done(&c->costs);
 	free(c->coverage.ranks);
 }
 

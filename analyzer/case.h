@@ -6,6 +6,7 @@
 #ifndef NSPY_CASE_H
 #define NSPY_CASE_H
 
+#include "costs.h"
 #include "deaths.h"
 #include "finding.h"
 #include "model.h"
@@ -41,6 +42,8 @@ struct nspy_case {
 	struct nspy_p2p p2p;
 	struct nspy_order order;
 	struct nspy_coverage coverage;
+	struct nspy_costs costs;
+	struct nspy_steps steps; /* of the attempt's world */
 };
 
 void nspy_case_init(struct nspy_case *c, const struct nspy_model *model,

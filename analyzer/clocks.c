@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "clocks.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock_fit.h"
+
 /* Same boot id, yet system times further apart: not one clock (a cloned machine image). */
 #define SAME_CLOCK_NS (10 * (int64_t)NSPY_NS_PER_S)
-/* Contradictions below this are noise of the measurement, not worth a correction. */
-#define CORRECT_MIN_NS (5 * (int64_t)NSPY_NS_PER_MS)
+/* A system time is corrected if it lies so far outside what the traces leave possible. */
+#define CORRECT_MIN_NS 200e3
 
 struct clock {
 	const char *boot_id;
@@ -48,17 +51,43 @@ void nspy_clocks_join(struct nspy_model *model)
 
 /* --- alignment --- */
 
-/* What has to be added to a clock lies between low and high. */
-struct bounds {
-	int64_t low, high;
-	bool known;
+/* What one member tells of an operation, or of the creation (seq 0). Times of its system clock. */
+struct passing {
+	uint64_t seq;
+	uint32_t clock;
+	bool left;
+	uint64_t enter_ns, leave_ns;
 };
 
-/* Earliest leave and latest entry of a creation, per clock. */
-struct passage {
-	uint64_t first_leave, last_enter;
-	bool seen;
+struct passings {
+	struct passing *items;
+	size_t count, capacity;
 };
+
+/* A clock: what has to be added to it is offset + rate * (time - origin), give or take error. */
+struct line {
+	bool aligned, known;
+	struct nspy_clock_fit fit;
+	struct nspy_clock_point *points;
+	size_t count, capacity;
+};
+
+struct alignment {
+	struct nspy_model *model;
+	struct line *lines; /* by clock; the first one is the scale */
+	uint64_t origin_ns, end_ns;
+};
+
+static double since(const struct alignment *a, uint64_t ns)
+{
+	return (double)(int64_t)(ns - a->origin_ns);
+}
+
+static void add_passing(struct passings *list, const struct passing *passing)
+{
+	list->items = nspy_grow(list->items, list->count, &list->capacity, sizeof(*list->items));
+	list->items[list->count++] = *passing;
+}
 
 static bool is_barrier(const struct nspy_member *member)
 {
@@ -66,91 +95,229 @@ static bool is_barrier(const struct nspy_member *member)
 	       !(member->rec.flags & NSPY_COMM_NONBLOCKING);
 }
 
-static void collect_passages(const struct nspy_comm *comm, struct passage *passages)
+static void collect(const struct nspy_comm *comm, struct passings *ret)
 {
+	ret->count = 0;
 	for (size_t i = 0; i < comm->member_count; i++) {
 		const struct nspy_member *member = comm->members[i];
-		struct passage *p = &passages[member->proc->clock];
+		const struct nspy_proc *proc = member->proc;
 
-		if (!is_barrier(member))
-			continue;
-		if (!p->seen || member->ready_ns < p->first_leave)
-			p->first_leave = member->ready_ns;
-		if (!p->seen || member->started_ns > p->last_enter)
-			p->last_enter = member->started_ns;
-		p->seen = true;
-	}
-}
+		if (is_barrier(member))
+			add_passing(ret, &(struct passing){0, proc->clock, true, member->started_ns,
+							   member->ready_ns});
+		for (size_t k = 0; k < member->together_count; k++) {
+			const struct nspy_together *t = &member->together[k];
+			uint64_t leave_ns = nspy_proc_when(proc, t->leave_ns);
+			bool left = !proc->abort_ns || leave_ns < proc->abort_ns;
 
-static void narrow(struct bounds *bounds, const struct passage *base, const struct passage *other)
-{
-	int64_t high = (int64_t)(base->first_leave - other->last_enter);
-	int64_t low = (int64_t)(base->last_enter - other->first_leave);
-
-	if (!bounds->known) {
-		*bounds = (struct bounds){low, high, true};
-		return;
-	}
-	if (low > bounds->low)
-		bounds->low = low;
-	if (high < bounds->high)
-		bounds->high = high;
-}
-
-static void find_bounds(const struct nspy_model *model, struct bounds *bounds)
-{
-	struct passage *passages = nspy_xcalloc(model->clock_count, sizeof(*passages));
-
-	for (size_t c = 0; c < model->comm_count; c++) {
-		memset(passages, 0, model->clock_count * sizeof(*passages));
-		collect_passages(model->comms[c], passages);
-		for (size_t k = 1; passages[0].seen && k < model->clock_count; k++) {
-			if (passages[k].seen)
-				narrow(&bounds[k], &passages[0], &passages[k]);
+			add_passing(ret,
+				    &(struct passing){t->seq, proc->clock, left,
+						      nspy_proc_when(proc, t->enter_ns), leave_ns});
 		}
 	}
-	free(passages);
 }
 
-/* What to add to a clock: nothing while the traces do not contradict its system time. */
-static int64_t correction(const struct bounds *bounds)
+static int compare_passings(const void *x, const void *y)
 {
-	int64_t middle = bounds->low / 2 + bounds->high / 2;
+	const struct passing *a = x, *b = y;
 
-	if (!bounds->known || (bounds->low <= CORRECT_MIN_NS && bounds->high >= -CORRECT_MIN_NS))
-		return 0;
-	return middle;
+	if (a->seq != b->seq)
+		return a->seq < b->seq ? -1 : 1;
+	return a->clock < b->clock ? -1 : a->clock > b->clock;
+}
+
+/* One per clock: its latest entry and its earliest leave. Returns how many remain. */
+static size_t per_clock(struct passing *items, size_t count)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct passing *last = kept ? &items[kept - 1] : NULL;
+
+		if (!last || last->clock != items[i].clock) {
+			items[kept++] = items[i];
+			continue;
+		}
+		if (items[i].enter_ns > last->enter_ns)
+			last->enter_ns = items[i].enter_ns;
+		if (items[i].left && (!last->left || items[i].leave_ns < last->leave_ns))
+			last->leave_ns = items[i].leave_ns;
+		last->left |= items[i].left;
+	}
+	return kept;
+}
+
+static double shifted(const struct alignment *a, const struct line *line, uint64_t ns)
+{
+	double t = since(a, ns);
+
+	return t + line->fit.offset + line->fit.rate * t;
+}
+
+/*
+ * All had entered before anybody left: what the aligned clocks say of that moment bounds each of
+ * the others.
+ */
+static void constrain(struct alignment *a, const struct passing *items, size_t count)
+{
+	double entered = -INFINITY, left = INFINITY;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct line *line = &a->lines[items[i].clock];
+
+		if (!line->aligned)
+			continue;
+		entered = fmax(entered, shifted(a, line, items[i].enter_ns) - line->fit.error);
+		if (items[i].left)
+			left = fmin(left, shifted(a, line, items[i].leave_ns) + line->fit.error);
+	}
+	for (size_t i = 0; i < count && isfinite(entered); i++) {
+		struct line *line = &a->lines[items[i].clock];
+
+		if (line->aligned)
+			continue;
+		line->points = nspy_grow(line->points, line->count, &line->capacity,
+					 sizeof(*line->points));
+		line->points[line->count++] = (struct nspy_clock_point){
+			.t = since(a, items[i].enter_ns),
+			.low = items[i].left ? entered - since(a, items[i].leave_ns) : -INFINITY,
+			.high = left - since(a, items[i].enter_ns),
+		};
+	}
+}
+
+static void constrain_all(struct alignment *a)
+{
+	struct passings list = {0};
+
+	for (size_t c = 0; c < a->model->comm_count; c++) {
+		collect(a->model->comms[c], &list);
+		if (!list.count)
+			continue;
+		qsort(list.items, list.count, sizeof(*list.items), compare_passings);
+		for (size_t i = 0, next; i < list.count; i = next) {
+			for (next = i;
+			     next < list.count && list.items[next].seq == list.items[i].seq;)
+				next++;
+			constrain(a, list.items + i, per_clock(list.items + i, next - i));
+		}
+	}
+	free(list.items);
+}
+
+/* Fits the clocks that met an aligned one; true if there were any. */
+static bool fit_round(struct alignment *a)
+{
+	bool any = false;
+
+	constrain_all(a);
+	for (size_t k = 1; k < a->model->clock_count; k++) {
+		struct line *line = &a->lines[k];
+
+		if (line->known || !line->count)
+			continue;
+		line->known = nspy_clock_fit(line->points, line->count, 0, since(a, a->end_ns),
+					     &line->fit) == 0;
+		any |= line->known;
+		line->count = 0;
+	}
+	for (size_t k = 1; k < a->model->clock_count; k++)
+		a->lines[k].aligned = a->lines[k].known;
+	return any;
+}
+
+/* Nothing is changed while the traces do not contradict the system time. */
+static void leave_alone(const struct alignment *a, struct nspy_clock_fit *fit)
+{
+	double first = fabs(fit->offset);
+	double last = fabs(fit->offset + fit->rate * since(a, a->end_ns));
+	double off = fmax(first, last);
+
+	if (off > fit->error + CORRECT_MIN_NS)
+		return;
+	*fit = (struct nspy_clock_fit){.error = off + fit->error};
+}
+
+static uint64_t error_of(const struct line *line)
+{
+	return line->known ? (uint64_t)line->fit.error + 1 : NSPY_CLOCK_ERROR_UNKNOWN;
+}
+
+/* Any two clocks are apart by no more than both are from the first one. */
+static uint64_t total_error(const struct alignment *a)
+{
+	uint64_t most = 0, second = 0;
+
+	for (size_t k = 1; k < a->model->clock_count; k++) {
+		uint64_t error = error_of(&a->lines[k]);
+
+		if (error == NSPY_CLOCK_ERROR_UNKNOWN)
+			return error;
+		if (error > most) {
+			second = most;
+			most = error;
+		} else if (error > second) {
+			second = error;
+		}
+	}
+	return most + second;
+}
+
+static bool apply(const struct alignment *a, struct nspy_proc *proc)
+{
+	const struct line *line = &a->lines[proc->clock];
+	uint64_t before;
+
+	proc->clock_error_ns = proc->clock ? error_of(line) : 0;
+	if (!line->known || (line->fit.offset == 0 && line->fit.rate == 0))
+		return false;
+	before = proc->start_ns;
+	proc->start_ns += (uint64_t)(int64_t)(shifted(a, line, before) - since(a, before));
+	if (proc->exit.real_ns)
+		proc->exit.real_ns += (uint64_t)(int64_t)(shifted(a, line, proc->exit.real_ns) -
+							  since(a, proc->exit.real_ns));
+	proc->clock_base_ns = a->origin_ns - (uint64_t)proc->clock_offset;
+	proc->clock_rate = line->fit.rate;
+	proc->clock_offset += (int64_t)line->fit.offset;
+	proc->clock_corrected_ns += (int64_t)line->fit.offset;
+	return true;
+}
+
+static void find_span(struct alignment *a)
+{
+	const struct nspy_model *model = a->model;
+
+	a->origin_ns = UINT64_MAX;
+	for (size_t i = 0; i < model->proc_count; i++) {
+		const struct nspy_proc *proc = model->procs[i];
+
+		if (proc->first_ns && proc->first_ns < a->origin_ns)
+			a->origin_ns = proc->first_ns;
+		if (proc->evidence_ns > a->end_ns)
+			a->end_ns = proc->evidence_ns;
+	}
+	if (a->end_ns < a->origin_ns)
+		a->end_ns = a->origin_ns;
 }
 
 bool nspy_clocks_align(struct nspy_model *model)
 {
-	struct bounds *bounds = nspy_xcalloc(model->clock_count + 1, sizeof(*bounds));
-	uint64_t error_ns = 0;
+	struct alignment a = {.model = model};
 	bool changed = false;
 
-	find_bounds(model, bounds);
+	a.lines = nspy_xcalloc(model->clock_count, sizeof(*a.lines));
+	a.lines[0].aligned = true;
+	find_span(&a);
+	while (fit_round(&a))
+		;
 	for (size_t k = 1; k < model->clock_count; k++) {
-		uint64_t width = bounds[k].high > bounds[k].low
-					 ? (uint64_t)(bounds[k].high - bounds[k].low)
-					 : 0;
-
-		if (!bounds[k].known)
-			error_ns = NSPY_CLOCK_ERROR_UNKNOWN;
-		else if (width > error_ns)
-			error_ns = width;
+		if (a.lines[k].known)
+			leave_alone(&a, &a.lines[k].fit);
+		free(a.lines[k].points);
 	}
-	model->clock_error_ns = error_ns;
-	for (size_t i = 0; i < model->proc_count; i++) {
-		struct nspy_proc *proc = model->procs[i];
-		int64_t add = correction(&bounds[proc->clock]);
-
-		proc->clock_offset += add;
-		proc->start_ns += (uint64_t)add;
-		proc->clock_corrected_ns += add;
-		if (proc->exit.real_ns)
-			proc->exit.real_ns += (uint64_t)add;
-		changed |= add != 0;
-	}
-	free(bounds);
+	model->clock_error_ns = total_error(&a);
+	for (size_t i = 0; i < model->proc_count; i++)
+		changed |= apply(&a, model->procs[i]);
+	free(a.lines);
 	return changed;
 }

@@ -29,7 +29,7 @@ cJSON *nspy_dump_start(const struct nspy_proc *proc, const char *kind, uint64_t 
 		       struct nspy_str *text)
 {
 	cJSON *object = cJSON_CreateObject();
-	uint64_t real = mono_ns + (uint64_t)proc->clock_offset;
+	uint64_t real = nspy_proc_when(proc, mono_ns);
 	struct nspy_str when = {0};
 
 	nspy_add_time(&when, real);

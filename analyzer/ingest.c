@@ -138,7 +138,7 @@ void nspy_ingest_comm(struct nspy_loader *loader, struct nspy_proc *proc, uint32
 		      const struct nspy_comm_rec *rec)
 {
 	struct nspy_member *member = nspy_proc_member(proc, rec->comm);
-	uint64_t when = rec->when + (uint64_t)proc->clock_offset;
+	uint64_t when = nspy_proc_when(proc, rec->when);
 
 	if (!member)
 		return;

@@ -18,6 +18,10 @@ struct nspy_loader {
 	union nspy_any_rec *records; /* NSPY_CHUNK_RECORDS_MAX */
 	struct nspy_comm_rec *comms; /* NSPY_STATE_COMMS_MAX */
 	struct nspy_open_call *open; /* NSPY_STATE_OPEN_MAX */
+	/* The latest collective of the thread being read that nobody can leave alone. */
+	struct nspy_member *pending;
+	struct nspy_together together;
+	uint64_t pending_stream;
 };
 
 void nspy_loader_init(struct nspy_loader *loader, struct nspy_model *model, uint64_t budget);

@@ -45,11 +45,64 @@ static bool numbered(struct nspy_proc *proc, const struct nspy_rec *rec)
 	return true;
 }
 
+/* --- operations that were seen to be over --- */
+
+/* One with a root lets some leave before others have come. */
+static void note_pending(struct nspy_loader *loader, struct nspy_member *member,
+			 const struct nspy_rec *rec)
+{
+	loader->pending = NULL;
+	if (rec->peer != NSPY_PEER_NONE || rec->count == 0 || rec->result != 0)
+		return;
+	loader->pending = member;
+	loader->pending_stream = rec->arg;
+	loader->together = (struct nspy_together){rec->seq, rec->enter, 0};
+}
+
+static bool is_sampled(const struct nspy_member *member, uint64_t seq)
+{
+	return (nspy_mix(seq) & member->together_mask) == 0;
+}
+
+/* Which operations are kept depends on their numbers alone: the same ones on all ranks. */
+static void thin_out(struct nspy_member *member)
+{
+	while (member->together_count == NSPY_TOGETHER_MAX) {
+		size_t kept = 0;
+
+		member->together_mask = member->together_mask << 1 | 1;
+		for (size_t i = 0; i < member->together_count; i++) {
+			if (is_sampled(member, member->together[i].seq))
+				member->together[kept++] = member->together[i];
+		}
+		member->together_count = kept;
+	}
+}
+
+static void note_together(struct nspy_loader *loader, const struct nspy_proc *proc,
+			  const struct nspy_rec *rec)
+{
+	struct nspy_member *member = loader->pending;
+
+	loader->pending = NULL;
+	if (rec->result != 0 || rec->arg != loader->pending_stream || proc->abort_ns)
+		return;
+	if (!is_sampled(member, loader->together.seq))
+		return;
+	if (!member->together)
+		member->together = nspy_xcalloc(NSPY_TOGETHER_MAX, sizeof(*member->together));
+	thin_out(member);
+	if (!is_sampled(member, loader->together.seq))
+		return;
+	member->together[member->together_count] = loader->together;
+	member->together[member->together_count++].leave_ns = rec->leave;
+}
+
 static void ingest_coll(struct nspy_loader *loader, struct nspy_proc *proc, uint32_t serial,
 			const struct nspy_fn *fn, const struct nspy_rec *rec)
 {
 	struct nspy_member *member = member_of(proc, rec);
-	uint64_t enter = rec->enter + (uint64_t)proc->clock_offset;
+	uint64_t enter = nspy_proc_when(proc, rec->enter);
 	struct nspy_cell *cell;
 
 	proc->ops++;
@@ -67,6 +120,8 @@ static void ingest_coll(struct nspy_loader *loader, struct nspy_proc *proc, uint
 		member->last.thread = serial;
 		member->last.rec = *rec;
 	}
+	if (loader->model->clock_count > 1)
+		note_pending(loader, member, rec);
 	cell = nspy_cells_at(member->cells, rec->seq, &loader->budget);
 	if (cell)
 		nspy_cell_arrive(cell, enter, nspy_signature(fn->canon, rec), member->id);
@@ -100,7 +155,7 @@ static void ingest_p2p(struct nspy_proc *proc, uint32_t serial, const struct nsp
 		     s++)
 			way->ring[s % NSPY_PEER_RING] = 0;
 		way->last = rec->seq;
-		way->last_enter_ns = rec->enter + (uint64_t)proc->clock_offset;
+		way->last_enter_ns = nspy_proc_when(proc, rec->enter);
 		way->thread = serial;
 		way->group = rec->group;
 	}
@@ -118,7 +173,7 @@ static void memory_refused(struct nspy_proc *proc, uint32_t serial, const struct
 	memory->recovered = false;
 	if (memory->refused++)
 		return;
-	memory->refused_ns = rec->leave + (uint64_t)proc->clock_offset;
+	memory->refused_ns = nspy_proc_when(proc, rec->leave);
 	memory->refused_bytes = rec->count;
 	memory->refused_thread = serial;
 	memory->refused_fn = fn;
@@ -164,8 +219,8 @@ static void keep_stall(struct nspy_proc *proc, uint32_t serial, const struct nsp
 	stall = &proc->stalls[proc->stall_count++];
 	*stall = (struct nspy_placed_call){.thread = serial, .rec = *rec};
 	stall->rec.fn = fn;
-	stall->rec.enter += (uint64_t)proc->clock_offset;
-	stall->rec.leave += (uint64_t)proc->clock_offset;
+	stall->rec.enter = nspy_proc_when(proc, stall->rec.enter);
+	stall->rec.leave = nspy_proc_when(proc, stall->rec.leave);
 }
 
 static void ingest_error(struct nspy_proc *proc, uint32_t serial, const struct nspy_rec *rec,
@@ -186,7 +241,7 @@ static void ingest_error(struct nspy_proc *proc, uint32_t serial, const struct n
 		*error = (struct nspy_error){
 			.fn = fn,
 			.code = code,
-			.first_ns = rec->leave + (uint64_t)proc->clock_offset,
+			.first_ns = nspy_proc_when(proc, rec->leave),
 			.comm = rec->comm,
 			.thread = serial,
 			.callno = rec->callno,
@@ -206,7 +261,7 @@ static bool harmless(const struct nspy_fn *fn, int code)
 static void note_abort(struct nspy_proc *proc, uint32_t serial, const struct nspy_rec *rec)
 {
 	struct nspy_thread *thread = nspy_proc_thread(proc, serial);
-	uint64_t when = rec->enter + (uint64_t)proc->clock_offset;
+	uint64_t when = nspy_proc_when(proc, rec->enter);
 
 	if (!proc->abort_ns) {
 		proc->abort_ns = when;
@@ -252,6 +307,8 @@ static inline void ingest_call(struct nspy_loader *loader, struct nspy_proc *pro
 		break;
 	case NSPY_CLASS_SYNC:
 		proc->sync_ns += took;
+		if (loader->pending)
+			note_together(loader, proc, rec);
 		break;
 	case NSPY_CLASS_MEM_ALLOC:
 		ingest_alloc(proc, serial, rec, id);
@@ -357,7 +414,7 @@ static void note_latest(struct nspy_loader *loader, struct nspy_proc *proc,
 		}
 		/* What follows an abort tidies up; what came before it is of interest. */
 		if (proc->abort_ns &&
-		    rec->enter + (uint64_t)proc->clock_offset + ABORT_NEAR_NS >= proc->abort_ns)
+		    nspy_proc_when(proc, rec->enter) + ABORT_NEAR_NS >= proc->abort_ns)
 			continue;
 		if (!idle_class(loader, proc, rec)) {
 			thread->busy = *rec;
@@ -380,6 +437,7 @@ size_t nspy_ingest_records(struct nspy_loader *loader, struct nspy_proc *proc, u
 
 		from = known < count ? (size_t)known : count;
 	}
+	loader->pending = NULL;
 	for (size_t i = from; i < count; i++) {
 		const union nspy_any_rec *rec = &loader->records[i];
 

@@ -29,7 +29,7 @@ static void add_trouble(struct nspy_proc *proc, const char *path, int error, uin
 
 static void saw(struct nspy_proc *proc, uint64_t ns)
 {
-	ns += (uint64_t)proc->clock_offset;
+	ns = nspy_proc_when(proc, ns);
 	if (!proc->first_ns || ns < proc->first_ns)
 		proc->first_ns = ns;
 	if (ns > proc->evidence_ns)
@@ -80,7 +80,9 @@ static int load_chunk(struct nspy_loader *loader, struct nspy_proc *proc,
 		return 0;
 	case NSPY_CHUNK_NET:
 		saw(proc, info->last_ns);
-		return nspy_net_ingest(&proc->net, payload, info->raw_bytes, proc->clock_offset);
+		return nspy_net_ingest(
+			&proc->net, payload, info->raw_bytes,
+			(int64_t)(nspy_proc_when(proc, info->last_ns) - info->last_ns));
 	default: /* of a newer version: not for us */
 		return 0;
 	}
@@ -257,16 +259,16 @@ static void keep_waits(struct nspy_loader *loader, struct nspy_proc *proc)
 		wait->tid = call->tid;
 		wait->rec = call->rec;
 		wait->rec.fn = call->rec.fn < proc->fn_map_count ? proc->fn_map[call->rec.fn] : 0;
-		wait->rec.enter += (uint64_t)proc->clock_offset;
+		wait->rec.enter = nspy_proc_when(proc, wait->rec.enter);
 	}
 }
 
 void nspy_place_call(const struct nspy_proc *proc, struct nspy_placed_call *call)
 {
 	call->rec.fn = call->rec.fn < proc->fn_map_count ? proc->fn_map[call->rec.fn] : 0;
-	call->rec.enter += (uint64_t)proc->clock_offset;
+	call->rec.enter = nspy_proc_when(proc, call->rec.enter);
 	if (call->rec.leave)
-		call->rec.leave += (uint64_t)proc->clock_offset;
+		call->rec.leave = nspy_proc_when(proc, call->rec.leave);
 }
 
 static void keep_latest(struct nspy_proc *proc)

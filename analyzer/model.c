@@ -44,6 +44,7 @@ static void member_free(struct nspy_member *member)
 	for (size_t i = 0; i < member->peer_count; i++)
 		free(member->peers[i]);
 	free(member->peers);
+	free(member->together);
 	free(member);
 }
 
@@ -91,7 +92,10 @@ void nspy_proc_reset(struct nspy_proc *proc)
 		.clock_offset = proc->clock_offset,
 		.has_clock = proc->has_clock,
 		.clock = proc->clock,
+		.clock_rate = proc->clock_rate,
+		.clock_base_ns = proc->clock_base_ns,
 		.clock_corrected_ns = proc->clock_corrected_ns,
+		.clock_error_ns = proc->clock_error_ns,
 		.start_ns = proc->start_ns,
 		.exit = proc->exit,
 	};

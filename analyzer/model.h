@@ -122,6 +122,16 @@ struct nspy_peer {
 	struct nspy_way recv;
 };
 
+/*
+ * An operation that was seen to be over: the host waited for its stream right after. Nobody can
+ * have left before all had entered, which bounds how far clocks are apart. Times of the trace.
+ */
+#define NSPY_TOGETHER_MAX 48u
+struct nspy_together {
+	uint64_t seq;
+	uint64_t enter_ns, leave_ns;
+};
+
 /* A rank's part in a communicator. */
 struct nspy_member {
 	struct nspy_proc *proc;
@@ -140,6 +150,9 @@ struct nspy_member {
 	struct nspy_placed_call last; /* that collective */
 	uint64_t ops;
 	uint64_t bytes;
+	struct nspy_together *together; /* sampled; only with several clocks */
+	size_t together_count;
+	uint64_t together_mask;   /* of hashed operation numbers; 0 bits are kept */
 	struct nspy_peer **peers; /* by rank, NULL where nothing was exchanged */
 	size_t peer_count;
 };
@@ -219,10 +232,13 @@ struct nspy_proc {
 	size_t fn_map_count;
 	uint8_t type_bytes[256];
 
-	int64_t clock_offset; /* added to the trace's times */
+	int64_t clock_offset; /* added to the trace's times: use nspy_proc_when */
+	double clock_rate;    /* and so much per ns since clock_base_ns, for a clock that drifts */
+	uint64_t clock_base_ns; /* time of the trace */
 	bool has_clock;
 	uint32_t clock;             /* processes of the same clock are exact to each other */
 	int64_t clock_corrected_ns; /* part of clock_offset that corrects the system time */
+	uint64_t clock_error_ns;    /* against the first clock, after alignment */
 	uint64_t start_ns;          /* from IDENT, else of the first chunk */
 	uint64_t first_ns;
 	uint64_t evidence_ns; /* latest sign of life in the trace */
@@ -298,7 +314,7 @@ struct nspy_model {
 	size_t attempt_count;
 	bool by_epoch;           /* communicator keys are told apart by epoch */
 	size_t clock_count;      /* hosts with a clock of their own */
-	uint64_t clock_error_ns; /* how far they may be apart after alignment */
+	uint64_t clock_error_ns; /* how far any two may be apart after alignment */
 	uint64_t refused_ops;    /* beyond what is matched */
 	pthread_mutex_t lock;    /* names, while threads load */
 };
@@ -309,6 +325,17 @@ void nspy_model_free(struct nspy_model *model);
 struct nspy_proc *nspy_model_add_proc(struct nspy_model *model, uint64_t run_id);
 /* Forgets all that was loaded into a process, keeping its files and identity. */
 void nspy_proc_reset(struct nspy_proc *proc);
+
+/* A time of the process's trace on the scale of the model. */
+static inline uint64_t nspy_proc_when(const struct nspy_proc *proc, uint64_t ns)
+{
+	ns += (uint64_t)proc->clock_offset;
+	if (__builtin_expect(proc->clock_rate != 0, 0))
+		ns += (uint64_t)(int64_t)(proc->clock_rate *
+					  (double)(int64_t)(ns - (uint64_t)proc->clock_offset -
+							    proc->clock_base_ns));
+	return ns;
+}
 
 static inline const struct nspy_proc *nspy_proc_whole(const struct nspy_proc *proc)
 {

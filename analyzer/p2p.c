@@ -97,8 +97,8 @@ static struct nspy_rec aligned(const struct nspy_proc *proc, const struct nspy_r
 	struct nspy_rec copy = *rec;
 
 	copy.fn = rec->fn < proc->fn_map_count ? proc->fn_map[rec->fn] : 0;
-	copy.enter += (uint64_t)proc->clock_offset;
-	copy.leave += rec->leave ? (uint64_t)proc->clock_offset : 0;
+	copy.enter = nspy_proc_when(proc, copy.enter);
+	copy.leave = rec->leave ? nspy_proc_when(proc, rec->leave) : 0;
 	return copy;
 }
 

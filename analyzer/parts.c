@@ -207,7 +207,7 @@ static void choose_threads(const struct split *split, uint32_t part, struct nspy
 		}
 		if (thread->has_busy && owner(split, thread->serial, NOBODY) == part &&
 		    (!into->busy.thread ||
-		     thread->busy.leave + (uint64_t)proc->clock_offset > into->busy.rec.leave)) {
+		     nspy_proc_when(proc, thread->busy.leave) > into->busy.rec.leave)) {
 			into->busy.thread = thread->serial;
 			into->busy.rec = thread->busy;
 			nspy_place_call(proc, &into->busy);
@@ -253,7 +253,10 @@ static struct nspy_proc *make_part(struct nspy_model *model, const struct split 
 	into->clock_offset = proc->clock_offset;
 	into->has_clock = proc->has_clock;
 	into->clock = proc->clock;
+	into->clock_rate = proc->clock_rate;
+	into->clock_base_ns = proc->clock_base_ns;
 	into->clock_corrected_ns = proc->clock_corrected_ns;
+	into->clock_error_ns = proc->clock_error_ns;
 	into->start_ns = proc->start_ns;
 	into->first_ns = proc->first_ns;
 	into->evidence_ns = proc->evidence_ns;

@@ -188,6 +188,9 @@ static void remark_coverage(const struct nspy_report *report, struct nspy_texts 
 	nspy_texts_add(warn, nspy_str_take(&s));
 }
 
+/* Less is no matter for an operator. */
+#define CLOCK_OFF_MIN_NS (5 * (int64_t)NSPY_NS_PER_MS)
+
 static void remark_clocks(const struct nspy_report *report, struct nspy_texts *warn)
 {
 	const struct nspy_attempt *attempt = report->attempt;
@@ -196,7 +199,7 @@ static void remark_clocks(const struct nspy_report *report, struct nspy_texts *w
 	size_t count = 0;
 
 	for (size_t i = 0; i < attempt->proc_count; i++) {
-		if (attempt->procs[i]->clock_corrected_ns)
+		if (llabs(attempt->procs[i]->clock_corrected_ns) >= CLOCK_OFF_MIN_NS)
 			hosts[count++] = nspy_proc_host(attempt->procs[i]);
 	}
 	if (count) {

@@ -65,4 +65,8 @@ void nspy_texts_free(struct nspy_texts *texts);
 void nspy_report_network(const struct nspy_report *report, struct nspy_texts *ret);
 struct cJSON *nspy_report_network_json(const struct nspy_report *report);
 
+/* Lines about lost time and steps; none if too little was lost to matter. */
+void nspy_report_costs(const struct nspy_report *report, struct nspy_texts *ret);
+struct cJSON *nspy_report_costs_json(const struct nspy_report *report);
+
 #endif

@@ -103,8 +103,8 @@ static void visit_op(void *context, const struct nspy_proc *proc, uint32_t threa
 		row->seen = true;
 		row->rec = *rec;
 		row->rec.fn = id;
-		row->rec.enter += (uint64_t)proc->clock_offset;
-		row->rec.leave += rec->leave ? (uint64_t)proc->clock_offset : 0;
+		row->rec.enter = nspy_proc_when(proc, row->rec.enter);
+		row->rec.leave = rec->leave ? nspy_proc_when(proc, rec->leave) : 0;
 		row->signature = nspy_signature(fn->canon, rec);
 	}
 }

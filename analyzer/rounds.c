@@ -86,7 +86,7 @@ static void visit(void *context, const struct nspy_proc *proc, uint32_t thread,
 	for (size_t m = 0; m < sample->comm->member_count; m++) {
 		if (sample->comm->members[m] == member)
 			sample->arrivals->ns[round * sample->arrivals->members + m] =
-				rec->enter + (uint64_t)proc->clock_offset;
+				nspy_proc_when(proc, rec->enter);
 	}
 }
 

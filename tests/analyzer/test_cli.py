@@ -259,6 +259,29 @@ class Reports(WithTraces):
 
 
 class DumpAndCheck(WithTraces):
+    def costs(self, case):
+        root = self.make(case, job=case, where=case)
+        return json.loads(analyze("--json", root).stdout)["jobs"][0]["costs"]
+
+    def test_costs_add_up(self):
+        for case in ("costs-chain", "costs-near", "io-rank", "straggler", "threads-straggler"):
+            costs = self.costs(case)
+            self.assertGreater(costs["lost_seconds"], 0.1, case)
+            for part in ("by_rank", "by_node", "by_communicator"):
+                self.assertAlmostEqual(sum(x["seconds"] for x in costs[part]) /
+                                       costs["lost_seconds"], 1, delta=0.001, msg=(case, part))
+            self.assertLess(costs["lost_seconds"], costs["rank_seconds"], case)
+
+    def test_costs_are_what_was_made(self):
+        # 30 times 60 ms, on one rank in each of three pairs; all of it goes back to rank 0.
+        costs = self.costs("costs-chain")
+        self.assertAlmostEqual(costs["lost_seconds"], 30 * 3 * 0.06, delta=0.4)
+        self.assertEqual(costs["by_rank"][0]["rank"], 0)
+        self.assertAlmostEqual(costs["passed_on_seconds"], 30 * 2 * 0.06, delta=0.3)
+        # 4 times 3 s, on each of three other ranks
+        costs = self.costs("io-rank")
+        self.assertAlmostEqual(costs["lost_seconds"], 4 * 3 * 3, delta=0.5)
+
     def test_dump_lines_are_json(self):
         root = self.make("error-no-gpu")
         lines = analyze("dump", "--json", root).stdout.splitlines()

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "costs.h"
+
+#include <stdlib.h>
+
+#include "rounds.h"
+
+struct loss {
+	struct nspy_round round;
+	size_t comm; /* place in attempt->comms */
+	uint64_t ns; /* how long before last_ns the last but one came */
+};
+
+struct losses {
+	struct loss *items;
+	size_t count, capacity;
+};
+
+/* The latest time that a process was held up by another one. */
+struct held {
+	uint64_t since_ns, until_ns;
+	uint32_t by; /* proc->index */
+};
+
+static int compare_ns(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static uint64_t usual_spread(const struct nspy_rounds *rounds)
+{
+	uint64_t *spreads = nspy_xcalloc(rounds->count + 1, sizeof(*spreads)), median;
+
+	for (size_t i = 0; i < rounds->count; i++)
+		spreads[i] = rounds->items[i].last_ns - rounds->items[i].first_ns;
+	qsort(spreads, rounds->count, sizeof(*spreads), compare_ns);
+	median = spreads[rounds->count / 2];
+	free(spreads);
+	return median;
+}
+
+/* A gap beyond what a cell holds: the others are taken to have come as closely as they use to. */
+static uint64_t gap_of(const struct nspy_round *round, uint64_t usual)
+{
+	uint64_t spread = round->last_ns - round->first_ns;
+
+	if (round->gap_ns != UINT32_MAX)
+		return round->gap_ns;
+	return spread > usual + UINT32_MAX ? spread - usual : UINT32_MAX;
+}
+
+static bool one_clock(const struct nspy_comm *comm)
+{
+	for (size_t i = 1; i < comm->member_count; i++) {
+		if (comm->members[i]->proc->clock != comm->members[0]->proc->clock)
+			return false;
+	}
+	return true;
+}
+
+static void collect(const struct nspy_model *model, const struct nspy_comm *comm, size_t place,
+		    struct losses *losses, struct nspy_costs *ret)
+{
+	bool exact = one_clock(comm);
+	struct nspy_rounds rounds;
+	uint64_t usual;
+
+	if (comm->member_count < 2)
+		return;
+	nspy_rounds_find(comm, &rounds);
+	usual = usual_spread(&rounds);
+	for (size_t i = 0; i < rounds.count; i++) {
+		struct loss loss = {rounds.items[i], place, gap_of(&rounds.items[i], usual)};
+
+		ret->rounds++;
+		if (!exact && loss.ns <= model->clock_error_ns) {
+			ret->withheld += loss.ns > 0;
+			continue;
+		}
+		if (!loss.ns)
+			continue;
+		losses->items = nspy_grow(losses->items, losses->count, &losses->capacity,
+					  sizeof(*losses->items));
+		losses->items[losses->count++] = loss;
+	}
+	free(rounds.items);
+}
+
+static int compare_losses(const void *a, const void *b)
+{
+	const struct loss *x = a, *y = b;
+
+	if (x->round.last_ns != y->round.last_ns)
+		return x->round.last_ns < y->round.last_ns ? -1 : 1;
+	return x->comm < y->comm ? -1 : x->comm > y->comm;
+}
+
+/* How much of the time before the last arrival its rank was held up itself. */
+static uint64_t excused(const struct held *held, const struct loss *loss)
+{
+	uint64_t from = loss->round.last_ns - loss->ns;
+
+	if (held->until_ns <= from || held->until_ns > loss->round.last_ns)
+		return 0;
+	return held->until_ns - (held->since_ns > from ? held->since_ns : from);
+}
+
+static void charge(const struct nspy_model *model, const struct nspy_comm *comm,
+		   const struct loss *loss, struct held *held, struct nspy_costs *ret)
+{
+	const struct nspy_proc *last = model->members[loss->round.last_member]->proc;
+	const struct held *mine = &held[last->index];
+	uint64_t others = comm->member_count - 1;
+	uint64_t passed = excused(mine, loss);
+	uint32_t by = passed * 2 > loss->ns ? mine->by : last->index;
+
+	ret->lost_ns += loss->ns * others;
+	ret->passed_ns += passed * others;
+	ret->by_comm[loss->comm] += loss->ns * others;
+	ret->by_proc[last->index] += (loss->ns - passed) * others;
+	if (passed)
+		ret->by_proc[mine->by] += passed * others;
+	for (size_t i = 0; i < comm->member_count; i++) {
+		const struct nspy_proc *proc = comm->members[i]->proc;
+
+		if (proc != last)
+			held[proc->index] = (struct held){loss->round.last_ns - loss->ns,
+							  loss->round.last_ns, by};
+	}
+}
+
+void nspy_costs_find(const struct nspy_model *model, const struct nspy_attempt *attempt,
+		     struct nspy_costs *ret)
+{
+	struct held *held = nspy_xcalloc(model->proc_count + 1, sizeof(*held));
+	struct losses losses = {0};
+
+	*ret = (struct nspy_costs){
+		.by_proc = nspy_xcalloc(model->proc_count + 1, sizeof(uint64_t)),
+		.by_comm = nspy_xcalloc(attempt->comm_count + 1, sizeof(uint64_t)),
+	};
+	for (size_t i = 0; i < attempt->proc_count; i++) {
+		const struct nspy_proc *proc = attempt->procs[i];
+
+		if (proc->end_ns > proc->start_ns)
+			ret->rank_ns += proc->end_ns - proc->start_ns;
+	}
+	for (size_t i = 0; i < attempt->comm_count; i++)
+		collect(model, attempt->comms[i], i, &losses, ret);
+	if (losses.count)
+		qsort(losses.items, losses.count, sizeof(*losses.items), compare_losses);
+	for (size_t i = 0; i < losses.count; i++)
+		charge(model, attempt->comms[losses.items[i].comm], &losses.items[i], held, ret);
+	free(losses.items);
+	free(held);
+}
+
+void nspy_costs_done(struct nspy_costs *costs)
+{
+	free(costs->by_proc);
+	free(costs->by_comm);
+	*costs = (struct nspy_costs){0};
+}
+
+/* --- steps --- */
+
+#define WINDOW     4096u /* operations looked at */
+#define LENGTH_MAX 1024u
+#define STEPS_MIN  4u
+#define DIFFERENT  50u /* one operation in so many may be another one */
+
+static const struct nspy_cell *whole_cell(const struct nspy_comm *comm, uint64_t seq)
+{
+	const struct nspy_cell *cell = nspy_cells_get(&comm->cells, seq);
+
+	return cell && nspy_cell_count(cell) >= comm->member_count ? cell : NULL;
+}
+
+static bool repeats(const struct nspy_cell *const *cells, size_t count, size_t length)
+{
+	size_t different = 0;
+
+	for (size_t i = length; i < count; i++) {
+		different += cells[i]->signature != cells[i - length]->signature;
+		if (different * DIFFERENT > count)
+			return false;
+	}
+	return true;
+}
+
+/* Where a step begins: there the ranks are longest without an operation. */
+static size_t find_phase(const struct nspy_cell *const *cells, size_t count, size_t length)
+{
+	double most = -1;
+	size_t phase = 0;
+
+	for (size_t r = 0; r < length; r++) {
+		double idle = 0;
+
+		for (size_t i = r ? r : length; i < count; i += length) {
+			if (cells[i]->first_ns > cells[i - 1]->last_ns)
+				idle += (double)(cells[i]->first_ns - cells[i - 1]->last_ns);
+		}
+		if (idle > most) {
+			most = idle;
+			phase = r;
+		}
+	}
+	return phase;
+}
+
+static void measure(const struct nspy_cell *const *cells, size_t count, uint64_t first_seq,
+		    struct nspy_steps *ret)
+{
+	uint64_t *ns = nspy_xcalloc(count, sizeof(*ns));
+	size_t phase = find_phase(cells, count, ret->length);
+
+	for (size_t i = phase; i + ret->length < count; i += ret->length) {
+		uint64_t took = cells[i + ret->length]->first_ns - cells[i]->first_ns;
+
+		if ((int64_t)took < 0)
+			took = 0;
+		if (took > ret->slowest_ns) {
+			ret->slowest_ns = took;
+			ret->slowest_seq = first_seq + i;
+		}
+		ns[ret->count++] = took;
+	}
+	qsort(ns, ret->count, sizeof(*ns), compare_ns);
+	ret->median_ns = ret->count ? ns[ret->count / 2] : 0;
+	free(ns);
+}
+
+void nspy_steps_find(const struct nspy_comm *comm, struct nspy_steps *ret)
+{
+	const struct nspy_cell **cells = nspy_xcalloc(WINDOW, sizeof(struct nspy_cell *));
+	uint64_t first = comm->low_seq > WINDOW ? comm->low_seq - WINDOW + 1 : 1;
+	size_t count = 0;
+
+	*ret = (struct nspy_steps){0};
+	for (uint64_t seq = comm->low_seq; seq >= first && whole_cell(comm, seq); seq--)
+		count++;
+	first = comm->low_seq - count + 1;
+	for (size_t i = 0; i < count; i++)
+		cells[i] = whole_cell(comm, first + i);
+	for (size_t length = 1; length <= LENGTH_MAX && length * STEPS_MIN <= count; length++) {
+		if (!repeats(cells, count, length))
+			continue;
+		ret->length = length;
+		measure(cells, count, first, ret);
+		break;
+	}
+	free(cells);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What lateness costs, and whom: at the end of each round (rounds.h) the others wait for whoever
+ * comes last, from the last but one arrival on. That time, for each of them, is charged to the last
+ * one; so far as that one was itself held up meanwhile at the end of a round of another
+ * communicator, to whoever held it up there. All that is charged adds up to all that was lost.
+ *
+ * These are arrivals on the host: what a slow GPU costs is not in them. Times are nanoseconds.
+ */
+#ifndef NSPY_COSTS_H
+#define NSPY_COSTS_H
+
+#include "model.h"
+
+struct nspy_costs {
+	uint64_t rank_ns;   /* time that all processes lived, added up */
+	uint64_t lost_ns;   /* of it spent waiting for whoever came last */
+	uint64_t *by_proc;  /* by proc->index: charged to it */
+	uint64_t *by_comm;  /* by place in attempt->comms: lost in it */
+	size_t rounds;      /* looked at */
+	size_t withheld;    /* not charged: the clocks of the hosts may be further apart */
+	uint64_t passed_ns; /* part of lost_ns that was charged on through another communicator */
+};
+
+void nspy_costs_find(const struct nspy_model *model, const struct nspy_attempt *attempt,
+		     struct nspy_costs *ret);
+void nspy_costs_done(struct nspy_costs *costs);
+
+/* A pattern of operations that repeats. */
+struct nspy_steps {
+	size_t length; /* operations in a step, 0 = no pattern was found */
+	size_t count;  /* whole steps */
+	uint64_t median_ns, slowest_ns;
+	uint64_t slowest_seq; /* its first operation */
+};
+
+/* Steps of the last operations of a communicator that all its members seen took part in. */
+void nspy_steps_find(const struct nspy_comm *comm, struct nspy_steps *ret);
+
+#endif
