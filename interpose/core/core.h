@@ -79,6 +79,8 @@ struct nspy_core {
 	bool writer_running;
 	_Atomic uint32_t stop_request;
 	_Atomic uint32_t stop_done;
+	_Atomic uint64_t
+		writing_since; /* monotonic ns; what the writer does now began then, 0 = it rests */
 	_Atomic uint32_t watching; /* the watcher thread runs, and prints what is queued */
 };
 

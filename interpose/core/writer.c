@@ -161,7 +161,11 @@ static void *writer_main(void *unused)
 	/* The second anchor soon: until then the counter's rate is a rough one. */
 	s.next_anchor = nspy_monotonic_ns() + PERIOD_MIN_NS;
 	while (able && !atomic_load_explicit(&nspy_core.stop_request, memory_order_acquire)) {
+		/* It may block in a file system; the watcher looks how long. */
+		atomic_store_explicit(&nspy_core.writing_since, nspy_monotonic_ns(),
+				      memory_order_relaxed);
 		tick(&s);
+		atomic_store_explicit(&nspy_core.writing_since, 0, memory_order_relaxed);
 		nspy_futex_wait(&nspy_core.stop_request, 0, s.period_ns);
 	}
 	if (able)
@@ -176,6 +180,8 @@ bool nspy_writer_start(void)
 	int rc;
 
 	nspy_judge_start();
+	atomic_store_explicit(&nspy_core.writing_since, 0,
+			      memory_order_relaxed); /* of a parent's writer */
 	/* Signals are the application's: none may be delivered here. */
 	sigfillset(&all);
 	nspy_sys_pthread_sigmask(SIG_SETMASK, &all, &before);

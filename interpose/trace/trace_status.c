@@ -77,6 +77,11 @@ static void walk_process(struct walk *w, struct nspy_status *s)
 	FIELD(w, s->graph_launches);
 	FIELD(w, s->rounds);
 	FIELD(w, s->longest_wait_ns);
+	FIELD(w, s->work_ns[0]);
+	FIELD(w, s->work_ns[1]);
+	FIELD(w, s->round_ns[0]);
+	FIELD(w, s->round_ns[1]);
+	FIELD(w, s->best_round_ns);
 	FIELD(w, s->last_call_ns);
 	FIELD(w, s->caller_tid);
 	FIELD(w, s->caller_state);

@@ -24,7 +24,7 @@
 
 #define NSPY_STATUS_SUFFIX      ".status"
 #define NSPY_STATUS_MAGIC       0x544154535950534EULL /* "NSPYSTAT" */
-#define NSPY_STATUS_VERSION     1u
+#define NSPY_STATUS_VERSION     2u
 #define NSPY_STATUS_BYTES_MAX   32768u /* of one page */
 #define NSPY_STATUS_HEAD_BYTES  32u    /* magic, version, bytes, sequence, checksum */
 #define NSPY_STATUS_COMMS_MAX   64u    /* every open one first, then the most active */
@@ -124,7 +124,13 @@ struct nspy_status {
 	uint64_t graph_launches;
 	uint64_t rounds;          /* waits that ended with operations done */
 	uint64_t longest_wait_ns; /* of these */
-	uint64_t last_call_ns;    /* when a call last ended */
+	/*
+	 * Of the latest and of the earlier window of rounds, medians; 0 = not enough rounds yet:
+	 * from the end of the last wait to the last operation of the round, and the whole round.
+	 * And the shortest whole round that a window has had.
+	 */
+	uint64_t work_ns[2], round_ns[2], best_round_ns;
+	uint64_t last_call_ns; /* when a call last ended */
 	/* The thread that made the last call, and what was used since: is it working? */
 	uint32_t caller_tid;
 	char caller_state;      /* as in /proc/<pid>/stat, '?' = not known */

@@ -109,7 +109,7 @@ static void record(const char *what, const struct nspy_verdict *v, const struct 
 
 /* --- stderr --- */
 
-static void print(const struct nspy_verdict *v, const struct nspy_status *pages)
+static void print(const struct nspy_verdict *v, const char *job_dir)
 {
 	const struct nspy_catalog_entry *info = &nspy_catalog[v->id];
 	char first[NSPY_LINE_BYTES + 64], second[NSPY_LINE_BYTES + 40], last[NSPY_LINE_BYTES];
@@ -123,7 +123,7 @@ static void print(const struct nspy_verdict *v, const struct nspy_status *pages)
 	(void)snprintf(last, sizeof(last),
 		       "-> references/%s section %d   ncclspy explain %s   report: ncclspy-analyze "
 		       "report %.160s",
-		       info->page, info->section, info->id, pages[0].job_dir);
+		       info->page, info->section, info->id, job_dir);
 	texts[n++] = first;
 	texts[n++] = second;
 	for (uint32_t i = 0; i < v->line_count && n < NSPY_LINES_MAX; i++)
@@ -143,7 +143,17 @@ static void tell(const struct nspy_verdict *v, const struct nspy_status *pages, 
 	nspy_tell(state.told_text, sizeof(state.told_text), "P%d %s %s", v->priority,
 		  nspy_catalog[v->id].id, v->headline);
 	record("finding", v, pages, now_ns);
-	print(v, pages);
+	print(v, pages[0].job_dir);
+}
+
+void nspy_event_tell_aside(const struct nspy_verdict *v, uint64_t now_ns)
+{
+	const char *dir = nspy_core.id.dir, *slash = strrchr(dir, '/');
+	char job_dir[NSPY_PATH_MAX];
+
+	(void)snprintf(job_dir, sizeof(job_dir), "%.*s", slash ? (int)(slash - dir) : 0, dir);
+	record("finding", v, NULL, now_ns);
+	print(v, job_dir);
 }
 
 void nspy_event_digest(struct nspy_digest *ret)
@@ -168,10 +178,12 @@ void nspy_event_hear(const struct nspy_digest *digest, struct nspy_status *own)
 	own->event_key = digest->key;
 }
 
-/* A dead rank or a disagreement is not over when nothing waits any more. */
+/* A dead rank or a disagreement is not over when nothing waits any more; lateness comes and goes.
+ */
 static bool can_resume(enum nspy_found_id id)
 {
-	return id != NSPY_FOUND_RANK_DIED && id != NSPY_FOUND_COLLECTIVE_MISMATCH;
+	return id != NSPY_FOUND_RANK_DIED && id != NSPY_FOUND_STRAGGLER_RANK &&
+	       id != NSPY_FOUND_COLLECTIVE_MISMATCH;
 }
 
 static void tell_end(uint64_t now_ns)

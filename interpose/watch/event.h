@@ -18,6 +18,9 @@ void nspy_event_start(void);
 void nspy_event_take(const struct nspy_verdict *verdict, const struct nspy_status *pages,
 		     uint64_t now_ns, uint64_t told_before, struct nspy_status *own);
 
+/* Tells of something that is not wrong with the job's ranks, beside what else is going on. */
+void nspy_event_tell_aside(const struct nspy_verdict *verdict, uint64_t now_ns);
+
 /* What was told last and goes on, for other nodes. */
 void nspy_event_digest(struct nspy_digest *ret);
 

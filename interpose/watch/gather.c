@@ -14,6 +14,7 @@
 #include "live.h"
 #include "recent.h"
 #include "resolve.h"
+#include "rhythm.h"
 #include "stack.h"
 #include "state.h"
 
@@ -349,6 +350,7 @@ struct nspy_status *nspy_gather(uint64_t now_ns)
 	s->graph_launches = nspy_recent_totals()->graph_launches;
 	s->rounds = nspy_recent_totals()->rounds;
 	s->longest_wait_ns = nspy_recent_totals()->longest_wait_ns;
+	nspy_rhythm_tell(s);
 	s->last_call_ns = nspy_recent_totals()->last_leave_ns;
 	s->lost = lost_records();
 	nspy_stack_look(s);

@@ -9,6 +9,7 @@
 #include "core.h"
 #include "live.h"
 #include "resolve.h"
+#include "rhythm.h"
 
 #define PAGES_MAX (NSPY_LIVE_BYTES / NSPY_PAGE_BYTES + NSPY_EXTRA_PAGES)
 #define LAST_MAX  1024u
@@ -38,6 +39,7 @@ static struct recent {
 bool nspy_recent_start(void)
 {
 	recent = nspy_live_map_private(sizeof(*recent), 0);
+	nspy_rhythm_start();
 	return recent != NULL;
 }
 
@@ -158,9 +160,12 @@ static void take_call(const struct nspy_rec *rec, uint32_t tid)
 		recent->totals.last_leave_ns = rec->leave;
 		recent->totals.last_tid = tid;
 	}
-	if (klass == NSPY_CLASS_SYNC && rec->result == 0)
+	if (klass == NSPY_CLASS_SYNC && rec->result == 0) {
 		note_sync(rec);
+		nspy_rhythm_add(rec->enter, rec->leave, true);
+	}
 	if (rec->fn == NSPY_FN_CUDA_GRAPH_LAUNCH || rec->fn == NSPY_FN_CUDA_GRAPH_LAUNCH_PTSZ) {
+		nspy_rhythm_add(rec->enter, rec->leave, false);
 		recent->totals.graph_launches++;
 		recent->work_pending = true;
 	}
@@ -170,6 +175,7 @@ static void take_call(const struct nspy_rec *rec, uint32_t tid)
 	if (klass != NSPY_CLASS_COLL && klass != NSPY_CLASS_SEND && klass != NSPY_CLASS_RECV)
 		return;
 	recent->work_pending = true;
+	nspy_rhythm_add(rec->enter, rec->leave, false);
 	add_op(rec);
 	if (klass == NSPY_CLASS_COLL)
 		note_coll(rec);
@@ -234,6 +240,7 @@ void nspy_recent_read(const struct nspy_clock_piece *pieces, uint32_t piece_coun
 			take_call(rec, tid);
 		}
 	}
+	nspy_rhythm_settle();
 }
 
 uint32_t nspy_recent_count(void)

@@ -20,6 +20,8 @@
 #include "pages.h"
 #include "say.h"
 #include "service.h"
+#include "storage.h"
+#include "straggler.h"
 #include "writer.h"
 
 #define STACK_BYTES    (128u << 10)
@@ -87,6 +89,8 @@ static void judge(const struct nspy_status *pages, uint32_t count, uint64_t now_
 
 	scratch.used = 0;
 	rc = nspy_verdict_find(pages, count, now_ns, limits, &scratch, &verdict);
+	if (rc == 0 && verdict.id == NSPY_FOUND_NONE && !limits->serving)
+		rc = nspy_straggler_find(pages, count, now_ns, &scratch, &verdict);
 	if (rc == 0)
 		nspy_event_take(&verdict, pages, now_ns, told, own);
 	else if (scratch.bytes < SCRATCH_MAX)
@@ -142,6 +146,7 @@ static void tick(const struct nspy_limits *limits, bool shared)
 		struct nspy_limits twice = patient(limits);
 
 		judge(own, 1, now, &twice, 0, own);
+		nspy_storage_look(now, true);
 		return;
 	}
 	nspy_pages_publish(own);
@@ -150,6 +155,7 @@ static void tick(const struct nspy_limits *limits, bool shared)
 		speak(local, own, now, limits);
 	else
 		nspy_event_silent();
+	nspy_storage_look(now, local->own < local->count && local->speaker == local->own);
 }
 
 static void *watch_main(void *unused)
@@ -188,6 +194,7 @@ static void start(void)
 	nspy_event_start();
 	nspy_active_start();
 	nspy_odd_start();
+	nspy_storage_start();
 	nspy_across_start(nspy_monotonic_ns());
 	scratch = (struct nspy_arena){0}; /* a forked child has not inherited it */
 	sigfillset(&all);

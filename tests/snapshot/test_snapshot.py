@@ -199,7 +199,7 @@ class Rules(unittest.TestCase):
         self.assertLessEqual(named, known)
         # A file server that does not answer cannot be put into a tree.
         self.assertEqual(named - {finding for finding, _, _ in RULES.values()},
-                         {"SHARED_DIR_SLOW"})
+                         {"MOUNT_UNRESPONSIVE"})
 
     def test_text_points_at_a_section(self):
         out = snapshot({"nvml": "celsius=91"}, text=True)

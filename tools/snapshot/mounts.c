@@ -101,7 +101,7 @@ static bool fill_of(struct snap *s, const struct mount *mount, struct fill *ret)
 	}
 	got = snap_child(ask, mount->path, ret, sizeof(*ret));
 	if (got == -ETIMEDOUT)
-		snap_check(s, SNAP_CONCERN, "SHARED_DIR_SLOW",
+		snap_check(s, SNAP_CONCERN, "MOUNT_UNRESPONSIVE",
 			   "%s (%s) does not answer within %d s", mount->path, mount->type,
 			   SNAP_DEADLINE_MS / 1000);
 	else if (got != sizeof(*ret) || !ret->known)
