@@ -157,14 +157,21 @@ char *nspy_read_text(const char *path, size_t limit)
 {
 	/* O_NONBLOCK: a FIFO in a trace directory must not hang us. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	size_t got = 0, room = limit < 65536 ? limit : 65536;
 	char *text;
-	size_t got = 0;
 
 	if (fd < 0)
 		return NULL;
-	text = nspy_xmalloc(limit + 1);
+	text = nspy_xmalloc(room + 1);
 	while (got < limit) {
-		ssize_t n = read(fd, text + got, limit - got);
+		ssize_t n;
+
+		/* The limit may be large and the file is mostly small. */
+		if (got == room) {
+			room = room < limit / 2 ? room * 2 : limit;
+			text = nspy_xrealloc(text, room + 1, 1);
+		}
+		n = read(fd, text + got, room - got);
 
 		if (n < 0 && errno == EINTR)
 			continue;
