@@ -112,7 +112,9 @@ struct nspy_finding *nspy_fr_conclude(struct nspy_findings *out, enum nspy_findi
 	struct nspy_finding *finding = nspy_findings_add(out, id);
 
 	finding->priority = 0;
-	finding->order = order;
+	/* A wait comes behind the causes that logs give, and before their symptoms (from 1 << 28).
+	 */
+	finding->order = id == NSPY_FINDING_COLLECTIVE_HANG ? (1 << 28) - 256 + order : order;
 	finding->cause = nspy_xstrdup(s->text);
 	finding->summary = nspy_str_take(s);
 	for (size_t i = 0; i < count && i < 64; i++)

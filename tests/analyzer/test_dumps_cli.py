@@ -9,7 +9,7 @@ import pickle
 from pathlib import Path
 
 import logs_lib
-from logs_lib import InFolder, read, run
+from logs_lib import InFolder, read, run, watchdog
 
 
 def table(busbw, wrong=0, hosts=("a", "b")):
@@ -333,6 +333,22 @@ class Flight(InFolder):
         inner = {**entry(1, state="started", pg="1"), "record_id": 8}
         self.first({0: waiting, 1: good + [inner], 2: waiting, 3: good}, "COLLECTIVE_HANG", [3],
                    groups={"1": [1, 3]})
+
+    def test_dumps_and_logs_together(self):
+        good = [entry(s) for s in range(1, 9)]
+        waiting = good + [entry(9, state="started")]
+        for rank in range(4):
+            self.write(f"nccl_trace_rank_{rank}", json.dumps(dump(good if rank == 2 else waiting)))
+        for rank in (0, 1, 3):
+            self.write(f"rank{rank}.log", watchdog(rank, seq=9))
+        found, _ = read(files=[self.path])
+        self.assertEqual([f["id"] for f in found if f["priority"] == "P0"],
+                         ["COLLECTIVE_HANG", "TORCH_WATCHDOG_TIMEOUT"])
+        self.assertEqual([c["rank"] for c in found[0]["culprits"]], [2])
+        # The reason, in the log of the rank that did not come.
+        self.write("rank2.log", ["[rank2]: NCCL WARN Cuda failure 'out of memory'"])
+        found, _ = read(files=[self.path])
+        self.assertEqual((found[0]["id"], [c["rank"] for c in found[0]["culprits"]]), ("CUDA_OOM", [2]))
 
     def test_dumps_written_by_pytorch(self):
         """See make_dumps.py: PyTorch 2.8, Gloo, four processes."""
