@@ -63,23 +63,34 @@ static void find_exit(struct nspy_inputs *inputs, struct nspy_proc *proc)
 	free(path);
 }
 
+static int compare_recordings(const void *a, const void *b)
+{
+	const struct nspy_proc *x = *(struct nspy_proc *const *)a;
+	const struct nspy_proc *y = *(struct nspy_proc *const *)b;
+	int order = strcmp(x->base ? x->base : "", y->base ? y->base : "");
+
+	if (order)
+		return order;
+	return x->start_ns > y->start_ns ? -1 : x->start_ns < y->start_ns;
+}
+
 /* After an exec several recordings share a process: the exit note is of the last one. */
 static void find_exits(struct nspy_inputs *inputs, struct nspy_model *model)
 {
+	struct nspy_proc **sorted = nspy_xcalloc(model->proc_count, sizeof(struct nspy_proc *));
+	const struct nspy_proc *last = NULL;
+
+	memcpy(sorted, model->procs, model->proc_count * sizeof(struct nspy_proc *));
+	qsort(sorted, model->proc_count, sizeof(struct nspy_proc *), compare_recordings);
 	for (size_t i = 0; i < model->proc_count; i++) {
-		struct nspy_proc *proc = model->procs[i];
-		bool last = true;
-
-		for (size_t k = 0; k < model->proc_count && last; k++) {
-			const struct nspy_proc *other = model->procs[k];
-
-			last = other == proc || !proc->base || !other->base ||
-			       other->start_ns <= proc->start_ns ||
-			       strcmp(proc->base, other->base) != 0;
-		}
-		if (last)
-			find_exit(inputs, proc);
+		if (!sorted[i]->base)
+			continue;
+		if (!last || strcmp(last->base, sorted[i]->base) != 0)
+			last = sorted[i];
+		if (sorted[i]->start_ns == last->start_ns)
+			find_exit(inputs, sorted[i]);
 	}
+	free(sorted);
 }
 
 static uint64_t job_start(const struct nspy_model *model)

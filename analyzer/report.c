@@ -60,19 +60,22 @@ void nspy_texts_free(struct nspy_texts *texts)
 	*texts = (struct nspy_texts){0};
 }
 
+static int compare_texts(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 static size_t count_hosts(const struct nspy_attempt *attempt)
 {
+	const char **hosts = nspy_xcalloc(attempt->proc_count, sizeof(const char *));
 	size_t count = 0;
 
-	for (size_t i = 0; i < attempt->proc_count; i++) {
-		const char *host = nspy_proc_host(attempt->procs[i]);
-		bool seen = false;
-
-		/* Ranks of a host are neighbours: the search ends quickly. */
-		for (size_t k = i; k-- > 0 && !seen;)
-			seen = strcmp(nspy_proc_host(attempt->procs[k]), host) == 0;
-		count += !seen;
-	}
+	for (size_t i = 0; i < attempt->proc_count; i++)
+		hosts[i] = nspy_proc_host(attempt->procs[i]);
+	qsort(hosts, attempt->proc_count, sizeof(const char *), compare_texts);
+	for (size_t i = 0; i < attempt->proc_count; i++)
+		count += i == 0 || strcmp(hosts[i], hosts[i - 1]) != 0;
+	free(hosts);
 	return count;
 }
 

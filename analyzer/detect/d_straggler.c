@@ -98,12 +98,13 @@ static void count_late(const struct nspy_case *c, const struct nspy_rounds *roun
 	}
 }
 
-/* How many there are to choose from: processes or nodes of the communicator. */
+/* How many there are to choose from, processes or nodes of the communicator: 1, 2, or 3 for more.
+ */
 static size_t count_choices(const struct nspy_comm *comm, bool node)
 {
 	size_t count = 0;
 
-	for (size_t i = 0; i < comm->member_count; i++) {
+	for (size_t i = 0; i < comm->member_count && count < 3; i++) {
 		bool seen = false;
 
 		for (size_t k = 0; k < i && !seen; k++) {
