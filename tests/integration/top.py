@@ -110,12 +110,12 @@ def test_nothing_there(scratch):
 
 class Terminal:
     def __init__(self, scratch, rows, columns, env=None):
-        self.master, slave = pty.openpty()
+        self.master, side = pty.openpty()
         self.resize(rows, columns)
-        self.child = scratch.start([TOP, "--interval", "1", scratch.traces], env, stdin=slave,
-                                   stdout=slave, text=False,
+        self.child = scratch.start([TOP, "--interval", "1", scratch.traces], env, stdin=side,
+                                   stdout=side, text=False,
                                    preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
-        os.close(slave)
+        os.close(side)
         self.seen = b""
 
     def resize(self, rows, columns):
