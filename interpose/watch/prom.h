@@ -11,7 +11,7 @@
 
 #include "trace_status.h"
 
-#define NSPY_PROM_BYTES 8192u
+#define NSPY_PROM_BYTES 16384u /* enough for the longest names */
 
 struct nspy_prom_labels {
 	const char *job, *node;
