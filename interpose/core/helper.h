@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ncclspy-probe, started beside the process: see interpose/probe/probe.c for why. The helper is a
- * grandchild, and its parent is made without an exit signal and waited for here, so the application
- * sees no SIGCHLD and no child. It keeps no descriptor of the process and reports through a file.
+ * ncclspy-probe, started beside the process: see interpose/probe/probe.c for why. How it is
+ * started: spawn.h. It reports through a file.
  *
  * context: writer thread.
  */

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "core.h"
+#include "hook.h"
 #include "outbox.h"
 #include "say.h"
 
@@ -105,6 +106,9 @@ static void record(const char *what, const struct nspy_verdict *v, const struct 
 		add_culprits(out, sizeof(out) - 4, v, pages);
 	nspy_tell(out, sizeof(out), "}\n");
 	(void)nspy_outbox_put(out, strlen(out));
+	/* Notes are for the file alone. */
+	if (strcmp(what, "note") != 0)
+		nspy_hook_put(out, strlen(out));
 }
 
 /* --- stderr --- */

@@ -14,10 +14,12 @@
 #include "event.h"
 #include "exchange.h"
 #include "gather.h"
+#include "hook.h"
 #include "live.h"
 #include "odd.h"
 #include "outbox.h"
 #include "pages.h"
+#include "prom.h"
 #include "say.h"
 #include "service.h"
 #include "storage.h"
@@ -151,10 +153,12 @@ static void tick(const struct nspy_limits *limits, bool shared)
 	}
 	nspy_pages_publish(own);
 	local = nspy_pages_read(now, FRESH_NS);
-	if (local->own < local->count && local->speaker == local->own)
+	if (local->own < local->count && local->speaker == local->own) {
 		speak(local, own, now, limits);
-	else
+		nspy_prom_look(local->pages, local->count, own, now);
+	} else {
 		nspy_event_silent();
+	}
 	nspy_storage_look(now, local->own < local->count && local->speaker == local->own);
 }
 
@@ -189,6 +193,8 @@ static void start(void)
 	nspy_pages_forget();
 	nspy_outbox_start();
 	nspy_exchange_start();
+	nspy_hook_start();
+	nspy_prom_start();
 	if (!nspy_core.env.NCCLSPY_WATCH)
 		return;
 	nspy_event_start();
@@ -212,12 +218,15 @@ static void write_files(void)
 {
 	nspy_outbox_write();
 	nspy_exchange_work();
+	nspy_hook_work();
+	nspy_prom_write();
 }
 
 static void stop(void)
 {
 	nspy_pages_say_exit(nspy_core.head->exit_code);
 	nspy_pages_remove();
+	nspy_prom_stop();
 }
 
 static __attribute__((constructor)) void loaded(void)
