@@ -3,7 +3,8 @@
  * A file system in memory, mounted through /dev/fuse without a library: fuse_tree DIRECTORY. It
  * says "mounted" when it is there. From SIGUSR1 to SIGUSR2 it takes no requests: a file system that
  * does not answer. (SIGSTOP might hit it while it holds a request, and the kernel lets nobody be
- * killed who waits for such a one; nor for a flush, which this server therefore does not have.)
+ * killed who waits for such a one; nor for a flush, which this server therefore does not have. The
+ * kernel asks once, at the first close: close a file before you silence it.)
  * Needs the right to mount; exits with 77 without.
  */
 #include <errno.h>

@@ -79,6 +79,12 @@ def start_tree(scratch):
     tree = scratch.start([FUSE_TREE, scratch.traces])
     if tree.stdout.readline() != "mounted\n":
         raise harness.Skip("no FUSE file system can be mounted")
+    # The kernel learns from its first flush that there is none. One that is asked for while the
+    # tree is silent could not even be killed.
+    first = os.path.join(scratch.traces, "first")
+    with open(first, "w", encoding="utf-8"):
+        pass
+    os.unlink(first)
     return tree
 
 
