@@ -66,6 +66,23 @@ static int write_file(const char *path, const struct text *text, mode_t mode)
 	return 0;
 }
 
+/* One line for who wants no more: where the thread stands that calls NCCL. */
+static void add_summary(struct text *text)
+{
+	const struct nspy_stack_thread *thread;
+	struct nspy_stacks stacks;
+	char line[512] = "";
+
+	if (nspy_stacks_parse(text->data, text->used, &stacks) < 0)
+		return;
+	thread = nspy_stacks_caller(&stacks);
+	if (thread)
+		nspy_stacks_tell(&stacks, thread, line, sizeof(line));
+	if (line[0])
+		add(text, "tell %s\n", line);
+	nspy_stacks_done(&stacks);
+}
+
 int main(int argc, char **argv)
 {
 	struct text text = {.data = buffer, .room = sizeof(buffer) - TEXT_RESERVE};
@@ -99,6 +116,7 @@ int main(int argc, char **argv)
 		return 2;
 	if (ras)
 		add_ras(ras, RAS_TIMEOUT_MS, &text);
+	add_summary(&text);
 	finish(&text);
 	return write_file(argv[1], &text, mode);
 }
