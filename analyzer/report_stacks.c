@@ -73,9 +73,8 @@ static void add_process(struct nspy_report *report, const struct nspy_proc *proc
 	if (read_stacks(proc->whole ? proc->whole : proc, &stacks) < 0)
 		return;
 	thread = nspy_stacks_caller(&stacks);
-	if (thread &&
-	    nspy_stack_tree_add(report->stacks, &stacks, thread,
-				proc->rank != NSPY_NO_RANK ? proc->rank : proc->pid) == 0)
+	if (thread && nspy_stack_tree_add(report->stacks, &stacks, thread,
+					  proc->rank != NSPY_NO_RANK ? proc->rank : proc->pid) == 0)
 		report->stack_count++;
 	for (uint32_t i = 0; i < stacks.note_count && report->stack_notes.count < TOLD_MAX * 10;
 	     i++) {

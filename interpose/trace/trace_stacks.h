@@ -29,13 +29,13 @@ struct nspy_stack_frame {
 
 struct nspy_stack_thread {
 	uint32_t tid;
-	char state;         /* as in /proc/<pid>/stat, '?' = not known */
-	const char *wchan;  /* "" = not known */
-	int32_t syscall;    /* it is in, -1 = none or not known */
-	const char *name;   /* of the thread */
-	uint32_t frame;     /* its innermost one, index into frames */
-	uint32_t frames;    /* 0 = could not be read */
-	bool cut;           /* there are more, or the way out was lost */
+	char state;        /* as in /proc/<pid>/stat, '?' = not known */
+	const char *wchan; /* "" = not known */
+	int32_t syscall;   /* it is in, -1 = none or not known */
+	const char *name;  /* of the thread */
+	uint32_t frame;    /* its innermost one, index into frames */
+	uint32_t frames;   /* 0 = could not be read */
+	bool cut;          /* there are more, or the way out was lost */
 };
 
 struct nspy_stacks {

@@ -17,7 +17,7 @@
 #include "say.h"
 
 #define PATIENCE_NS 20000000000ull /* until a file is not waited for any more */
-#define OLD_S       30 /* an older file is of an earlier hang */
+#define OLD_S       30             /* an older file is of an earlier hang */
 #define KEYS        16u
 #define TAIL_BYTES  1024u /* of a file, where its summary is */
 

@@ -47,7 +47,8 @@ static void usage(FILE *out)
 	fputs("Usage: ncclspy-stacks [OPTION]... PID...\n"
 	      "       ncclspy-stacks [OPTION]... --node\n"
 	      "\n"
-	      "Says where processes stand: their native stacks as one tree, with who is where. Each\n"
+	      "Says where processes stand: their native stacks as one tree, with who is where. "
+	      "Each\n"
 	      "thread is stopped for a moment; nothing is loaded into the processes.\n"
 	      "\n"
 	      "Options:\n"
@@ -220,8 +221,8 @@ static void json_thread(const struct nspy_stacks *stacks, const struct nspy_stac
 {
 	printf("{\"tid\":%u,\"name\":", thread->tid);
 	put_json(thread->name);
-	printf(",\"state\":\"%c\",\"wchan\":", isalpha((unsigned char)thread->state) ? thread->state
-										   : '?');
+	printf(",\"state\":\"%c\",\"wchan\":",
+	       isalpha((unsigned char)thread->state) ? thread->state : '?');
 	put_json(thread->wchan);
 	printf(",\"syscall\":%d,\"cut\":%s,\"frames\":[", thread->syscall,
 	       thread->cut ? "true" : "false");

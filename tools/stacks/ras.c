@@ -66,9 +66,8 @@ static int wait_for(const struct query *q, short events)
 {
 	struct pollfd poller = {.fd = q->fd, .events = events};
 	uint64_t now = now_ns();
-	int rc = now < q->until_ns
-			 ? poll(&poller, 1, (int)((q->until_ns - now) / 1000000u) + 1)
-			 : 0;
+	int rc =
+		now < q->until_ns ? poll(&poller, 1, (int)((q->until_ns - now) / 1000000u) + 1) : 0;
 
 	return rc > 0 ? 0 : rc == 0 ? -ETIMEDOUT : -errno;
 }
@@ -100,9 +99,9 @@ static int receive(struct query *q, bool whole)
 	q->used = 0;
 	for (;;) {
 		int rc = wait_for(q, POLLIN);
-		ssize_t got = rc < 0 ? 0
-				     : recv(q->fd, q->reply + q->used,
-					    sizeof(q->reply) - 1 - q->used, 0);
+		ssize_t got =
+			rc < 0 ? 0
+			       : recv(q->fd, q->reply + q->used, sizeof(q->reply) - 1 - q->used, 0);
 
 		if (rc < 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
 			q->reply[q->used] = '\0';

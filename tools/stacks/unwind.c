@@ -143,9 +143,9 @@ static void read_objects(void)
 		const char *slash = name ? strrchr(name, '/') : NULL;
 		char executable;
 
-		if (!name || sscanf(line, "%" SCNx64 "-%" SCNx64 " %*c%*c%c%*c %" SCNx64,
-				    &object->begin, &object->end, &executable,
-				    &object->offset) != 4 ||
+		if (!name ||
+		    sscanf(line, "%" SCNx64 "-%" SCNx64 " %*c%*c%c%*c %" SCNx64, &object->begin,
+			   &object->end, &executable, &object->offset) != 4 ||
 		    executable != 'x')
 			continue;
 		name = slash ? slash + 1 : name;
