@@ -42,10 +42,8 @@ static bool find_program(const char *name)
 
 bool nspy_helper_spawn(const char *name, char *const arguments[], bool adopt)
 {
-	struct nspy_spawn what = {.program = helper.program,
-				  .arguments = arguments,
-				  .input = -1,
-				  .adopt = adopt};
+	struct nspy_spawn what = {
+		.program = helper.program, .arguments = arguments, .input = -1, .adopt = adopt};
 	char **environment;
 
 	if (!find_program(name))

@@ -20,9 +20,9 @@ struct nspy_spawn {
 };
 
 /*
- * false: not started, because orphans come to this process (pid 1, a subreaper) and it does not want
- * to adopt this one, or memory is short.
- * That the program does not exist is not seen. context: writer thread.
+ * false: not started, because orphans come to this process (pid 1, a subreaper) and it does not
+ * want to adopt this one, or memory is short. That the program does not exist is not seen. context:
+ * writer thread.
  */
 bool nspy_spawn(const struct nspy_spawn *what);
 

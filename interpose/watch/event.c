@@ -169,11 +169,14 @@ void nspy_event_digest(struct nspy_digest *ret)
 	(void)snprintf(ret->text, sizeof(ret->text), "%s", state.told_key ? state.told_text : "");
 }
 
-static size_t after_priority(const char *text)
+/* The text begins "P0 ID". */
+static void hear_id(const struct nspy_digest *digest, struct nspy_status *own)
 {
-	size_t word = strcspn(text, " ");
+	const char *id = digest->text + strcspn(digest->text, " ");
 
-	return word + strspn(text + word, " ");
+	id += *id == ' ';
+	(void)snprintf(own->event_id, sizeof(own->event_id), "%.*s", (int)strcspn(id, " "),
+		       digest->key ? id : "");
 }
 
 void nspy_event_hear(const struct nspy_digest *digest, struct nspy_status *own)
@@ -190,12 +193,12 @@ void nspy_event_hear(const struct nspy_digest *digest, struct nspy_status *own)
 	}
 	state.heard_key = digest->key;
 	own->event_key = digest->key;
-	/* The text begins "P0 ID". */
-	own->event_id[0] = '\0';
-	if (digest->key)
-		(void)snprintf(own->event_id, sizeof(own->event_id), "%.*s",
-			       (int)strcspn(digest->text + after_priority(digest->text), " "),
-			       digest->text + after_priority(digest->text));
+	hear_id(digest, own);
+}
+
+bool nspy_event_in_full(const struct nspy_status *own)
+{
+	return own->event_key && own->event_key == state.told_key;
 }
 
 /* A dead rank or a disagreement is not over when nothing waits any more; lateness comes and goes.
