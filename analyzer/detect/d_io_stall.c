@@ -181,6 +181,7 @@ static void report(const struct nspy_case *c, struct nspy_findings *out,
 {
 	struct nspy_finding *finding = nspy_findings_add(out, NSPY_FINDING_IO_OR_CHECKPOINT_STALL);
 	const struct pause *first = &pauses->items[0], *last = &pauses->items[pauses->count - 1];
+	size_t between = pauses->count > 1 ? pauses->count - 1 : 1;
 	struct nspy_str s = {0};
 
 	if (first->alone)
@@ -190,7 +191,7 @@ static void report(const struct nspy_case *c, struct nspy_findings *out,
 	nspy_str_addf(&s, " did something outside NCCL and the device %zu times, ", pauses->count);
 	nspy_add_duration(&s, sum_of(pauses) / pauses->count);
 	nspy_str_addf(&s, " on average, about every %llu operations of ",
-		      (unsigned long long)((last->seq - first->seq) / (pauses->count - 1)));
+		      (unsigned long long)((last->seq - first->seq) / between));
 	nspy_add_comm(&s, comm);
 	nspy_str_addf(&s, ", %.1f %% of the time", 100 * share);
 	finding->summary = nspy_str_take(&s);

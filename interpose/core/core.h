@@ -76,11 +76,11 @@ struct nspy_core {
 
 	/* The writer thread. */
 	pthread_t writer;
+	/* Monotonic ns: what it does now began then, 0 = it rests. */
+	_Atomic uint64_t writing_since;
 	bool writer_running;
 	_Atomic uint32_t stop_request;
 	_Atomic uint32_t stop_done;
-	_Atomic uint64_t
-		writing_since; /* monotonic ns; what the writer does now began then, 0 = it rests */
 	_Atomic uint32_t watching; /* the watcher thread runs, and prints what is queued */
 };
 

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A file system in memory, mounted through /dev/fuse without a library: fuse_tree DIRECTORY. It
- * says "mounted" when it is there. Stopped (SIGSTOP), it is a file system that does not answer.
+ * says "mounted" when it is there. From SIGUSR1 to SIGUSR2 it takes no requests: a file system that
+ * does not answer. (SIGSTOP might hit it while it holds a request, and the kernel lets nobody be
+ * killed who waits for such a one; nor for a flush, which this server therefore does not have.)
  * Needs the right to mount; exits with 77 without.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +20,7 @@
 
 #define NODES     512u
 #define WRITE_MAX 65536u
+#define REPLY_MAX (1u << 20) /* a read asks for as much as the kernel likes */
 
 /* Node number n + 1; the root is number 0. */
 struct node {
@@ -28,13 +33,16 @@ struct node {
 
 static struct node nodes[NODES] = {{.mode = S_IFDIR | 0700}};
 static int device;
+static volatile sig_atomic_t silent;
 static uint64_t unique;
 
 static void reply(int error, const void *data, size_t bytes)
 {
 	struct fuse_out_header head = {(uint32_t)(sizeof(head) + bytes), -error, unique};
-	char out[sizeof(head) + WRITE_MAX];
+	static char out[sizeof(head) + REPLY_MAX];
 
+	if (bytes > REPLY_MAX)
+		abort();
 	memcpy(out, &head, sizeof(head));
 	if (bytes)
 		memcpy(out + sizeof(head), data, bytes);
@@ -294,7 +302,6 @@ static void serve(const struct fuse_in_header *head, const void *in)
 		break;
 	case FUSE_RELEASE:
 	case FUSE_RELEASEDIR:
-	case FUSE_FLUSH:
 		reply(0, NULL, 0);
 		break;
 	case FUSE_FORGET:
@@ -306,28 +313,60 @@ static void serve(const struct fuse_in_header *head, const void *in)
 	}
 }
 
+static void on_signal(int signal)
+{
+	silent = signal == SIGUSR1;
+}
+
+/* Waits for a request, or for ever while silent. Signals come nowhere else. */
+static void await_request(const sigset_t *outside)
+{
+	struct pollfd ready = {.fd = device, .events = POLLIN};
+
+	while (silent || ppoll(&ready, 1, NULL, outside) < 0)
+		if (silent)
+			(void)sigsuspend(outside);
+}
+
+static void catch_signals(sigset_t *ret_outside)
+{
+	struct sigaction action = {.sa_handler = on_signal};
+	sigset_t ours;
+
+	sigemptyset(&ours);
+	sigaddset(&ours, SIGUSR1);
+	sigaddset(&ours, SIGUSR2);
+	sigprocmask(SIG_BLOCK, &ours, ret_outside);
+	sigaction(SIGUSR1, &action, NULL);
+	sigaction(SIGUSR2, &action, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	static _Alignas(8) char in[WRITE_MAX + 4096];
 	char options[128];
+	sigset_t outside;
 	ssize_t n;
 
-	device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+	device = open("/dev/fuse", O_RDWR | O_CLOEXEC | O_NONBLOCK);
 	(void)snprintf(options, sizeof(options),
 		       "fd=%d,rootmode=40000,user_id=%u,group_id=%u,allow_other", device, getuid(),
 		       getgid());
 	if (argc != 2 || device < 0 ||
 	    mount("fuse_tree", argv[1], "fuse", MS_NOSUID | MS_NODEV, options) < 0)
 		return 77;
+	catch_signals(&outside);
 	puts("mounted");
 	(void)fflush(stdout);
-	while ((n = read(device, in, sizeof(in))) >= (ssize_t)sizeof(struct fuse_in_header) ||
-	       (n < 0 && (errno == EINTR || errno == ENOENT))) {
-		if (n < 0)
+	for (;;) {
+		await_request(&outside);
+		n = read(device, in, sizeof(in));
+		if (n < 0 && (errno == EINTR || errno == ENOENT || errno == EAGAIN))
 			continue;
+		if (n < (ssize_t)sizeof(struct fuse_in_header))
+			return 0; /* unmounted */
 		unique = ((const struct fuse_in_header *)(void *)in)->unique;
 		serve((const struct fuse_in_header *)(void *)in,
 		      in + sizeof(struct fuse_in_header));
 	}
-	return 0;
 }

@@ -56,8 +56,8 @@ def test_more_checkpoints(scratch):
 
 def test_more_gpu(scratch):
     """A slow GPU comes on time: nobody is blamed, and a note says what would show it."""
-    result = run(scratch, "rank=7,op=all_reduce,nth=250-,do=late:400ms", "--compute-ms", "100",
-                 steps=160)
+    result = run(scratch, "rank=7,op=all_reduce,nth=600-,do=late:40ms", "--compute-ms", "100",
+                 steps=130)
     assert not NAMED.findall(result.err), str(result)
     notes = [e for e in live.events(scratch) if e["id"] == "STRAGGLER_RANK"]
     assert notes and all(not e["culprits"] for e in notes), notes

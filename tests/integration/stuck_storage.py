@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A directory of traces that stops answering: said so, hangs still named, and the job ends."""
 import ctypes
+import glob
 import os
 import re
 import signal
@@ -24,14 +25,28 @@ def own_mounts():
         raise harness.Skip("no right to mount")
 
 
+def stuck_threads(child):
+    """(process, thread, state, where in the kernel) of all that is left of the job."""
+    for pid in harness.session_members(child.pid):
+        for task in glob.glob(f"/proc/{pid}/task/*"):
+            facts = []
+            for name in ("comm", "stat", "wchan"):
+                try:
+                    with open(os.path.join(task, name), encoding="utf-8", errors="replace") as f:
+                        facts.append(f.read().strip())
+                except OSError:
+                    facts.append("?")
+            yield pid, facts[0], facts[1].rpartition(") ")[2][:1], facts[2]
+
+
 class Watched:
     """A job whose stderr is read while it runs."""
 
     def __init__(self, scratch, *options, fault=None, env=None):
         harness.need(harness.TRAINJOB, harness.LIBRARY, harness.RUN)
         self.path = scratch.file("stderr", "")
-        settings = dict(live.SETTINGS, NCCLSPY_HANG_S="8", LD_PRELOAD=jobs.sanitizer_runtime(),
-                        **(env or {}))
+        settings = dict(live.SETTINGS, NCCLSPY_HANG_S="8", LD_PRELOAD=jobs.sanitizer_runtime())
+        settings.update(env or {})
         if fault:
             settings["NSPY_FAKE"] = fault
         with open(self.path, "w", encoding="utf-8") as err:
@@ -44,6 +59,12 @@ class Watched:
 
     def says(self, pattern):
         return harness.wait_for(lambda: re.search(pattern, self.err()), f"{pattern}")
+
+    def ends(self):
+        try:
+            harness.wait_for(lambda: self.child.poll() is not None, "the end of the job")
+        except AssertionError as late:
+            raise AssertionError(f"{late}: {list(stuck_threads(self.child))}") from late
 
 
 def wait_for_traces(scratch):
@@ -66,15 +87,15 @@ def test_fuse(scratch):
     tree = start_tree(scratch)
     job = Watched(scratch, fault="rank=2,op=all_reduce,nth=900,do=hang")
     wait_for_traces(scratch)
-    os.kill(tree.pid, signal.SIGSTOP)
+    os.kill(tree.pid, signal.SIGUSR1)
     try:
         job.says(SLOW)
         job.says(r"P0 COLLECTIVE_HANG .*rank 2 never arrived")
         # The launcher ends its ranks, each of which has a thread that is stuck in the mount.
         os.kill(job.child.pid, signal.SIGTERM)
-        harness.wait_for(lambda: job.child.poll() is not None, "the end of the job")
+        job.ends()
     finally:
-        os.kill(tree.pid, signal.SIGCONT)
+        os.kill(tree.pid, signal.SIGUSR2)
         harness.kill_session(job.child)
         harness.kill_session(tree)
 
@@ -84,13 +105,13 @@ def test_fuse_returns(scratch):
     tree = start_tree(scratch)
     job = Watched(scratch, "--steps", "1500")
     wait_for_traces(scratch)
-    os.kill(tree.pid, signal.SIGSTOP)
+    os.kill(tree.pid, signal.SIGUSR1)
     try:
         job.says(SLOW)
     finally:
-        os.kill(tree.pid, signal.SIGCONT)
+        os.kill(tree.pid, signal.SIGUSR2)
     job.says(r"SHARED_DIR_SLOW: the directory answered after \d+ s")
-    harness.wait_for(lambda: job.child.poll() is not None, "the end of the job")
+    job.ends()
     assert job.child.returncode == 0, job.err()
     assert not re.search("COLLECTIVE_HANG", job.err()), job.err()
     checked = jobs.analyze(scratch, "check", scratch.traces)
@@ -108,7 +129,7 @@ def test_calls(scratch):
     wait_for_traces(scratch)
     scratch.file("stuck", "")
     job.says(SLOW)
-    harness.wait_for(lambda: job.child.poll() is not None, "the end of the job")
+    job.ends()
     assert job.child.returncode == 0, job.err()
     assert len(SLOW.findall(job.err())) == 1, job.err()
 
@@ -116,7 +137,7 @@ def test_calls(scratch):
 def test_answers(scratch):
     """Storage that answers is not accused."""
     job = Watched(scratch, "--steps", "350")
-    harness.wait_for(lambda: job.child.poll() is not None, "the end of the job")
+    job.ends()
     assert job.child.returncode == 0 and "SHARED_DIR_SLOW" not in job.err(), job.err()
 
 
