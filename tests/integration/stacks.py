@@ -62,7 +62,9 @@ def test_hang(scratch):
 def test_stopped(scratch):
     """A rank that is stopped cannot have itself read: whoever tells of it does that."""
     need_ptrace(scratch)
-    result = live.run_until(scratch, r"stands in ", fault="rank=2,op=all_reduce,nth=41,do=stop")
+    # Late enough for its status page to be there: of a rank never seen nobody can tell.
+    result = live.run_until(scratch, r"stands in ", "--steps", "500", "--compute-ms", "20",
+                            fault="rank=2,op=all_reduce,nth=400,do=stop")
     assert re.search(r"COLLECTIVE_HANG: rank 2 .* stands in ", result.err), str(result)
 
 
