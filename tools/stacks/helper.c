@@ -93,7 +93,7 @@ int main(int argc, char **argv)
 	settle();
 	if (argc < 3)
 		return 2;
-	subject.pid = (pid_t)atoi(argv[2]);
+	subject.pid = (pid_t)number_of(argv[2]);
 	for (int i = 3; i < argc; i++) {
 		const char *value = strchr(argv[i], '=');
 
@@ -102,9 +102,9 @@ int main(int argc, char **argv)
 		if (strncmp(argv[i], "run=", 4) == 0)
 			subject.run_id = strtoull(value, NULL, 16);
 		else if (strncmp(argv[i], "rank=", 5) == 0)
-			subject.rank = atoi(value);
+			subject.rank = value[0] == '-' ? -1 : number_of(value);
 		else if (strncmp(argv[i], "caller=", 7) == 0)
-			subject.caller = (pid_t)atoi(value);
+			subject.caller = (pid_t)number_of(value);
 		else if (strncmp(argv[i], "node=", 5) == 0)
 			subject.node = value;
 		else if (strncmp(argv[i], "mode=", 5) == 0)

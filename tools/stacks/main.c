@@ -87,7 +87,7 @@ static void find_on_node(void)
 	struct dirent *entry;
 
 	while (proc && (entry = readdir(proc)) && run.pid_count < PIDS_MAX) {
-		pid_t pid = (pid_t)atoi(entry->d_name);
+		pid_t pid = (pid_t)number_of(entry->d_name);
 
 		if (pid > 0 && pid != getpid() && maps_nccl(pid))
 			run.pids[run.pid_count++] = pid;

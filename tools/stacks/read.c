@@ -73,7 +73,7 @@ static char add_thread(pid_t pid, pid_t tid, struct text *out)
 	state = state && state[1] == ' ' && state[2] ? state + 2 : "?";
 	add(out, "thread %d %c %s %d %s\n", (int)tid, *state,
 	    wchan[0] && strcmp(wchan, "0") != 0 ? wchan : "-",
-	    isdigit((unsigned char)call[0]) ? atoi(call) : -1, name);
+	    isdigit((unsigned char)call[0]) ? number_of(call) : -1, name);
 	return *state;
 }
 
@@ -134,7 +134,7 @@ static void read_threads(const struct subject *subject, DIR *tasks, struct text 
 	if (!unwinds)
 		add(out, "note this build has no libunwind: states only\n");
 	while ((entry = readdir(tasks)) && count < NSPY_STACKS_THREADS_MAX) {
-		pid_t tid = (pid_t)atoi(entry->d_name);
+		pid_t tid = (pid_t)number_of(entry->d_name);
 
 		if (tid <= 0)
 			continue;

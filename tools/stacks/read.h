@@ -7,9 +7,11 @@
 #ifndef NSPY_STACKS_READ_H
 #define NSPY_STACKS_READ_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/types.h>
 
 #define STACK_COPY_BYTES (512u << 10)
@@ -48,6 +50,14 @@ struct subject {
 };
 
 uint64_t now_ns(void);
+
+/* The decimal number that a text begins with, 0 if it does not. */
+static inline int number_of(const char *text)
+{
+	long value = strtol(text, NULL, 10);
+
+	return value < 0 || value > INT_MAX ? 0 : (int)value;
+}
 
 /*
  * Stops a thread, copies it, lets it go. 0; -ETIMEDOUT: it did not stop in time, it goes on as

@@ -129,6 +129,21 @@ static int proc_name(unw_addr_space_t space, unw_word_t address, char *name, siz
 
 /* --- mapped files --- */
 
+/* "begin-end perms offset ..." of a mapping; false unless it can be executed. */
+static bool read_mapping(const char *line, struct object *ret)
+{
+	char *at;
+
+	ret->begin = strtoull(line, &at, 16);
+	if (*at != '-')
+		return false;
+	ret->end = strtoull(at + 1, &at, 16);
+	if (*at != ' ' || strnlen(at, 7) < 7 || at[3] != 'x')
+		return false;
+	ret->offset = strtoull(at + 6, NULL, 16);
+	return true;
+}
+
 static void read_objects(void)
 {
 	char path[64], line[4352];
@@ -141,12 +156,8 @@ static void read_objects(void)
 		struct object *object = &state.objects[state.object_count];
 		const char *name = strpbrk(line, "/[");
 		const char *slash = name ? strrchr(name, '/') : NULL;
-		char executable;
 
-		if (!name ||
-		    sscanf(line, "%" SCNx64 "-%" SCNx64 " %*c%*c%c%*c %" SCNx64, &object->begin,
-			   &object->end, &executable, &object->offset) != 4 ||
-		    executable != 'x')
+		if (!name || !read_mapping(line, object))
 			continue;
 		name = slash ? slash + 1 : name;
 		(void)snprintf(object->name, sizeof(object->name), "%.*s",
