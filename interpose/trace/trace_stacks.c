@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "trace_stat.h"
+
 #define NOTES_MAX  512u
 #define FRAMES_MAX (NSPY_STACKS_BYTES_MAX / 8u) /* a line of a frame is longer than that */
 #define TOLD       3u                           /* frames of a thread, in one line */
@@ -174,7 +176,7 @@ int nspy_stacks_read(const char *path, struct nspy_stacks *ret)
 	if (fd < 0)
 		return -errno;
 	data = malloc(NSPY_STACKS_BYTES_MAX);
-	rc = !data ? -ENOMEM : fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ? -EBADMSG : 0;
+	rc = !data ? -ENOMEM : nspy_fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ? -EBADMSG : 0;
 	while (rc == 0 && got > 0 && bytes < NSPY_STACKS_BYTES_MAX) {
 		got = read(fd, data + bytes, NSPY_STACKS_BYTES_MAX - bytes);
 		rc = got < 0 ? -errno : 0;

@@ -15,6 +15,7 @@
 #include "core.h"
 #include "helper.h"
 #include "say.h"
+#include "trace_stat.h"
 
 #define PATIENCE_NS 20000000000ull /* until a file is not waited for any more */
 #define OLD_S       30             /* an older file is of an earlier hang */
@@ -118,11 +119,10 @@ static void path_of(char *out, size_t bytes, const char *node, uint64_t run_id)
 
 static void start_helper(uint32_t pid, uint64_t run_id, int32_t rank, uint32_t caller)
 {
-	static char file[NSPY_PATH_MAX + 160], texts[6][160];
-	static char name[] = "ncclspy-stack-helper";
+	static char file[NSPY_PATH_MAX + 160], texts[5][160];
+	static char name[] = "ncclspy-stack-helper", ras[] = "ras=";
 	char *arguments[] = {name,     file,     texts[0], texts[1], texts[2],
 			     texts[3], texts[4], NULL,     NULL};
-	const char *address = getenv("NCCL_RAS_ADDR");
 
 	path_of(file, sizeof(file), nspy_core.id.node, run_id);
 	(void)snprintf(texts[0], sizeof(texts[0]), "%u", pid);
@@ -131,12 +131,9 @@ static void start_helper(uint32_t pid, uint64_t run_id, int32_t rank, uint32_t c
 	(void)snprintf(texts[3], sizeof(texts[3]), "caller=%u", caller);
 	(void)snprintf(texts[4], sizeof(texts[4]), "mode=%s",
 		       nspy_core.group_readable ? "640" : "600");
-	/* Once for the job. */
-	if (nspy_core.env.NCCLSPY_RAS && rank <= 0) {
-		(void)snprintf(texts[5], sizeof(texts[5]), "ras=%.150s",
-			       address && *address ? address : "localhost:28028");
-		arguments[7] = texts[5];
-	}
+	/* Once for the job. The helper has our environment and finds the address there. */
+	if (nspy_core.env.NCCLSPY_RAS && rank <= 0)
+		arguments[7] = ras;
 	(void)nspy_helper_spawn(name, arguments, nspy_core.env.NCCLSPY_STACKS == 2);
 }
 
@@ -151,7 +148,7 @@ static bool read_summary(const char *path, char *ret, size_t bytes)
 
 	if (fd < 0)
 		return false;
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_mtime + OLD_S >= time(NULL))
+	if (nspy_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_mtime + OLD_S >= time(NULL))
 		n = pread(fd, tail, TAIL_BYTES,
 			  st.st_size > (off_t)TAIL_BYTES ? st.st_size - (off_t)TAIL_BYTES : 0);
 	close(fd);

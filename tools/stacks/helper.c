@@ -4,7 +4,7 @@
  * confirmed hang, beside the process and never inside it.
  *
  *	ncclspy-stack-helper FILE PID [run=HEX] [rank=N] [caller=TID] [node=NAME] [mode=OCTAL]
- *		[ras=ADDRESS]
+ *		[ras=[ADDRESS]]
  *
  * Writes FILE.part and renames it. The kernel ends it after ten seconds, wherever it is, and lets
  * go whatever it held. Exit status: 0, or 2.
@@ -115,7 +115,7 @@ int main(int argc, char **argv)
 	if (subject.pid <= 0 || read_process(&subject, &text) < 0)
 		return 2;
 	if (ras)
-		add_ras(ras, RAS_TIMEOUT_MS, &text);
+		add_ras(ras_address(ras), RAS_TIMEOUT_MS, &text);
 	add_summary(&text);
 	finish(&text);
 	return write_file(argv[1], &text, mode);

@@ -16,7 +16,6 @@
 #define LINES_MAX      2000u
 #define READ_NS        10000000000ull /* per process */
 #define RAS_TIMEOUT_MS 8000
-#define RAS_ADDRESS    "localhost:28028"
 
 struct run {
 	bool json, all_threads, node;
@@ -262,8 +261,6 @@ static void print_json(const struct nspy_stacks *ras)
 
 static bool set_option(int opt)
 {
-	const char *address = getenv("NCCL_RAS_ADDR");
-
 	switch (opt) {
 	case 'a':
 		run.all_threads = true;
@@ -275,7 +272,7 @@ static bool set_option(int opt)
 		run.node = true;
 		return true;
 	case 'r':
-		run.ras = optarg ? optarg : address && *address ? address : RAS_ADDRESS;
+		run.ras = ras_address(optarg);
 		return true;
 	default:
 		return false;

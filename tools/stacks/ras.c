@@ -138,6 +138,15 @@ static void add_lines(struct query *q, struct text *out)
 		add(out, "note RAS: %s\n", line);
 }
 
+const char *ras_address(const char *given)
+{
+	const char *set = getenv("NCCL_RAS_ADDR");
+
+	if (given && *given)
+		return given;
+	return set && *set ? set : RAS_ADDRESS;
+}
+
 void add_ras(const char *address, int timeout_ms, struct text *out)
 {
 	static struct query q;

@@ -78,6 +78,12 @@ void unwind_end(void);
 /* All of a process in the form of a stack file, without its end. -ENOENT: there is none. */
 int read_process(const struct subject *subject, struct text *out);
 
+#define RAS_ADDRESS "localhost:28028" /* where NCCL listens unless told otherwise */
+
+/* The address given, else what NCCL_RAS_ADDR says, else NCCL's default. given: NULL or "" = none.
+ */
+const char *ras_address(const char *given);
+
 /*
  * Status of NCCL's RAS service at HOST:PORT, as "note RAS: ..." lines; an error is a line too.
  * Waits timeout_ms in all at most.
