@@ -147,8 +147,7 @@ static void make_end(struct nspy_waits *waits, struct nspy_wait_object *object,
 static void second_ends(struct nspy_waits *waits)
 {
 	for_each_stuck(waits, look_for_circle);
-	/* If those who come behind are the many, the few they wait for are the end after all. */
-	if (waits->held.procs.count > waits->held.peers.count)
+	if (!nspy_held_are_few(&waits->held))
 		waits->held.op = NULL;
 	for_each_stuck(waits, make_end);
 	spread(waits);

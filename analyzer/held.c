@@ -86,3 +86,11 @@ void nspy_held_up(struct nspy_waits *waits, const struct nspy_wait_object *x,
 			held->behind = x;
 	}
 }
+
+/* One message, one against one: what is usual is that its sender or receiver left it out. */
+bool nspy_held_are_few(const struct nspy_held *held)
+{
+	if (held->procs.count == held->peers.count)
+		return held->behind && held->behind->kind == NSPY_WAIT_COLL;
+	return held->procs.count < held->peers.count;
+}

@@ -119,6 +119,8 @@ void nspy_late_waits(struct nspy_case *c);
  */
 void nspy_held_up(struct nspy_waits *waits, const struct nspy_wait_object *x,
 		  const struct nspy_proc *peer, const struct nspy_wait_object *b);
+/* Whether those who came behind may be the odd ones; else the peers they wait for are the end. */
+bool nspy_held_are_few(const struct nspy_held *held);
 
 /* hangs.c: from objects and waiting processes to hangs; called by nspy_waits_find. */
 void nspy_hangs_find(struct nspy_case *c);
