@@ -3,7 +3,8 @@
  * From waits to where they end. Three kinds of end are told apart, the surest first:
  *  1. a process that waits for nobody (it is outside NCCL, inside a local call, or dead);
  *  2. a process whose own wait has all its peers present: it is stuck below NCCL's host calls;
- *  3. none: the waits form a circle.
+ *  3. none: the waits form a circle, which may lead through an operation that all have joined
+ *     (held.c).
  * Operations of one stream run in order, so a process may wait for peers that have all arrived but
  * whose streams are held up by an earlier operation; such waits are consequences, not ends.
  */
@@ -97,30 +98,58 @@ static void held_up_streams(struct nspy_waits *waits)
 		spread(waits);
 }
 
-static bool stuck_below(const struct nspy_waits *waits, const struct nspy_proc *proc)
+/* The operation in which a process is stuck though all have joined it, or NULL. */
+static const struct nspy_wait_object *stuck_below(const struct nspy_waits *waits,
+						  const struct nspy_proc *proc)
 {
 	for (size_t i = 0; i < waits->object_count; i++) {
 		if (waits->objects[i]->kind == NSPY_WAIT_BELOW &&
 		    nspy_procs_has(&waits->objects[i]->waiters, proc))
-			return true;
+			return waits->objects[i];
 	}
-	return false;
+	return NULL;
 }
 
-static void second_ends(struct nspy_waits *waits)
+/* Waits for somebody who is stuck in an operation that all have joined. */
+typedef void stuck_fn(struct nspy_waits *waits, struct nspy_wait_object *object,
+		      const struct nspy_proc *proc, const struct nspy_wait_object *below);
+
+static void for_each_stuck(struct nspy_waits *waits, stuck_fn *call)
 {
 	for (size_t i = 0; i < waits->object_count; i++) {
 		struct nspy_wait_object *object = waits->objects[i];
 
 		for (size_t b = 0; b < object->blamed.count; b++) {
 			const struct nspy_proc *proc = object->blamed.items[b];
+			const struct nspy_wait_object *below = stuck_below(waits, proc);
 
-			if (is_explained(waits, proc) || !stuck_below(waits, proc))
-				continue;
-			object->root = true;
-			explain_waiters(waits, object);
+			if (below && !is_explained(waits, proc))
+				call(waits, object, proc, below);
 		}
 	}
+}
+
+static void look_for_circle(struct nspy_waits *waits, struct nspy_wait_object *object,
+			    const struct nspy_proc *proc, const struct nspy_wait_object *below)
+{
+	nspy_held_up(waits, object, proc, below);
+}
+
+static void make_end(struct nspy_waits *waits, struct nspy_wait_object *object,
+		     const struct nspy_proc *proc, const struct nspy_wait_object *below)
+{
+	if (waits->held.op == below && nspy_procs_has(&waits->held.peers, proc))
+		return;
+	object->root = true;
+	explain_waiters(waits, object);
+}
+
+static void second_ends(struct nspy_waits *waits)
+{
+	for_each_stuck(waits, look_for_circle);
+	if (!nspy_held_are_few(&waits->held))
+		waits->held.op = NULL;
+	for_each_stuck(waits, make_end);
 	spread(waits);
 }
 

@@ -45,6 +45,25 @@ static void from_circle(struct nspy_case *c)
 		nspy_procs_add(&order->odd, b->waiters.items[i]);
 }
 
+/* --- or a circle through an operation that all have joined --- */
+
+static void from_held(struct nspy_case *c)
+{
+	const struct nspy_held *held = &c->waits.held;
+	struct nspy_order *order = &c->order;
+
+	order->found = true;
+	order->usual_first = (struct nspy_order_op){held->op->comm, held->op->seq};
+	order->odd_first = (struct nspy_order_op){held->behind->comm, held->behind->seq};
+	for (size_t i = 0; i < held->procs.count; i++)
+		nspy_procs_add(&order->odd, held->procs.items[i]);
+	for (size_t i = 0; i < held->op->waiters.count; i++) {
+		if (!nspy_procs_has(&held->procs, held->op->waiters.items[i]))
+			nspy_procs_add(&order->usual, held->op->waiters.items[i]);
+	}
+	order->tie = held->procs.count >= held->peers.count;
+}
+
 /* --- else the order in which each rank queued its last operations --- */
 
 struct queued {
@@ -256,7 +275,9 @@ void nspy_order_find(struct nspy_case *c)
 
 	if (!hang || hang->culprits.count || c->attempt->comm_count < 2)
 		return;
-	if (hang->main->cyclic)
+	if (c->waits.held.op)
+		from_held(c);
+	else if (hang->main->cyclic)
 		from_circle(c);
 	else if (hang->main->kind == NSPY_WAIT_BELOW)
 		from_queues(c, hang->main->untraced);

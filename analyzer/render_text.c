@@ -189,6 +189,7 @@ void nspy_report_print(const struct nspy_report *report, FILE *out, bool colour)
 	if (!nspy_report_top(report))
 		print_passes(report, out, paint);
 	print_remarks(report, out, paint);
+	nspy_report_print_stacks(report, out);
 	nspy_report_not_seen(report, &not_seen);
 	fprintf(out, "not seen: ");
 	for (size_t i = 0; i < not_seen.count; i++)

@@ -20,11 +20,13 @@ void nspy_report_make(struct nspy_report *report, const struct nspy_model *model
 		report->attempt = &model->attempts[options->attempt - 1];
 	nspy_case_init(&report->c, model, report->attempt, &options->thresholds);
 	nspy_detect_all(&report->c, &report->findings);
+	nspy_report_read_stacks(report);
 }
 
 void nspy_report_done(struct nspy_report *report)
 {
 	nspy_findings_done(&report->findings);
+	nspy_report_stacks_done(report);
 	if (report->attempt)
 		nspy_case_done(&report->c);
 }

@@ -15,6 +15,10 @@ struct nspy_report {
 	const struct nspy_attempt *attempt; /* NULL: the job has no process */
 	struct nspy_case c;
 	struct nspy_findings findings;
+	/* Read at a hang; NULL or empty if there are none. */
+	struct nspy_stack_tree *stacks;
+	size_t stack_count; /* processes in it */
+	struct nspy_texts stack_notes;
 };
 
 struct nspy_report_options {
@@ -60,6 +64,12 @@ void nspy_report_problems(const struct nspy_inputs *inputs, FILE *out);
 struct cJSON *nspy_report_problems_json(const struct nspy_inputs *inputs);
 
 void nspy_texts_free(struct nspy_texts *texts);
+
+/* Stacks beside the traces: fills report->stacks, adds where culprits stand to their findings. */
+void nspy_report_read_stacks(struct nspy_report *report);
+void nspy_report_stacks_done(struct nspy_report *report);
+void nspy_report_print_stacks(const struct nspy_report *report, FILE *out);
+struct cJSON *nspy_report_stacks_json(const struct nspy_report *report);
 
 /* Lines about the network of each rank; none if nothing of it was recorded. */
 void nspy_report_network(const struct nspy_report *report, struct nspy_texts *ret);

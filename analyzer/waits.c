@@ -568,6 +568,8 @@ void nspy_waits_done(struct nspy_waits *waits)
 		procs_done(&waits->hangs[i].direct);
 		procs_done(&waits->hangs[i].indirect);
 	}
+	procs_done(&waits->held.procs);
+	procs_done(&waits->held.peers);
 	free(waits->hangs);
 	free(waits->procs);
 	*waits = (struct nspy_waits){0};

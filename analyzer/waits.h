@@ -60,6 +60,15 @@ struct nspy_hang {
 	uint64_t until_ns;
 };
 
+/* A circle through an operation that all have joined; see held.c. */
+struct nspy_held {
+	const struct nspy_wait_object *op;     /* NULL = there is none */
+	const struct nspy_wait_object *behind; /* for which procs wait before they get to op */
+	struct nspy_procs procs;               /* came to op behind others that miss peers */
+	struct nspy_procs peers;               /* those peers, which are in op already */
+	unsigned int rereads;
+};
+
 struct nspy_waits {
 	struct nspy_wait_object **objects;
 	size_t object_count, object_capacity;
@@ -67,6 +76,7 @@ struct nspy_waits {
 	struct nspy_hang *hangs;
 	size_t hang_count, hang_capacity;
 	size_t waiting;
+	struct nspy_held held;
 };
 
 struct nspy_case;
@@ -102,6 +112,15 @@ uint64_t nspy_late_low(const struct nspy_comm *comm, uint64_t until_ns);
 void nspy_late_blame(const struct nspy_case *c, struct nspy_wait_object *object, uint64_t until_ns);
 /* A wait that began when others had given up waiting for this process is no wait. */
 void nspy_late_waits(struct nspy_case *c);
+
+/*
+ * held.c: if some who wait in x for peer came to b, in which peer is stuck though all have joined
+ * it, only behind x, both sides are added to waits->held.
+ */
+void nspy_held_up(struct nspy_waits *waits, const struct nspy_wait_object *x,
+		  const struct nspy_proc *peer, const struct nspy_wait_object *b);
+/* Whether those who came behind may be the odd ones; else the peers they wait for are the end. */
+bool nspy_held_are_few(const struct nspy_held *held);
 
 /* hangs.c: from objects and waiting processes to hangs; called by nspy_waits_find. */
 void nspy_hangs_find(struct nspy_case *c);

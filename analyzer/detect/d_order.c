@@ -54,5 +54,8 @@ void nspy_detect_order(const struct nspy_case *c, struct nspy_findings *out)
 	if (order->tie)
 		nspy_finding_detail(finding, "equally many ranks on both sides: which order is "
 					     "right is not determinable");
+	if (c->waits.held.op && !order->tie)
+		nspy_finding_detail(finding, "it may as well have left out a call: all later ones "
+					     "then come one turn too early");
 	nspy_texts_add(&finding->consequences, nspy_tell_waiters(c, &c->waits.hangs[0]));
 }

@@ -21,12 +21,11 @@ static struct {
 	char file[NSPY_PATH_MAX + 64];
 	char program[NSPY_PATH_MAX + 64];
 	char plugin[256], gpu[64];
-	char *arguments[5];
 	uint64_t deadline_ns; /* 0 = not running */
 } helper;
 
 /* Beside the library. */
-static bool find_program(void)
+static bool find_program(const char *name)
 {
 	static const char anchor = 0;
 	struct link_map *map;
@@ -36,34 +35,39 @@ static bool find_program(void)
 	if (!nspy_sys_dladdr1(&anchor, &where, (void **)&map, RTLD_DL_LINKMAP) || !where.dli_fname)
 		return false;
 	slash = strrchr(where.dli_fname, '/');
-	(void)snprintf(helper.program, sizeof(helper.program), "%.*sncclspy-probe",
-		       slash ? (int)(slash + 1 - where.dli_fname) : 0, where.dli_fname);
+	(void)snprintf(helper.program, sizeof(helper.program), "%.*s%s",
+		       slash ? (int)(slash + 1 - where.dli_fname) : 0, where.dli_fname, name);
 	return syscall(SYS_faccessat, AT_FDCWD, helper.program, X_OK) == 0;
+}
+
+bool nspy_helper_spawn(const char *name, char *const arguments[], bool adopt)
+{
+	struct nspy_spawn what = {
+		.program = helper.program, .arguments = arguments, .input = -1, .adopt = adopt};
+	char **environment;
+
+	if (!find_program(name))
+		return false;
+	(void)nspy_spawn_environment(&environment, 0);
+	what.environment = environment;
+	return nspy_spawn(&what);
 }
 
 void nspy_helper_start(const char *plugin, const char *gpu, uint64_t now_ns)
 {
+	static char name[] = "ncclspy-probe";
+	char *arguments[5] = {name, helper.file};
 	size_t n = 2;
-	struct nspy_spawn what = {
-		.program = helper.program, .arguments = helper.arguments, .input = -1};
-	char **environment;
 
-	if (!find_program())
-		return;
 	(void)snprintf(helper.file, sizeof(helper.file), "%s.%016llx.probe", nspy_core.id.base,
 		       (unsigned long long)nspy_core.id.run_id);
-	helper.arguments[0] = helper.program;
-	helper.arguments[1] = helper.file;
 	(void)snprintf(helper.plugin, sizeof(helper.plugin), "plugin=%s", plugin ? plugin : "");
 	(void)snprintf(helper.gpu, sizeof(helper.gpu), "gpu=%s", gpu ? gpu : "");
 	if (plugin)
-		helper.arguments[n++] = helper.plugin;
+		arguments[n++] = helper.plugin;
 	if (gpu)
-		helper.arguments[n++] = helper.gpu;
-	helper.arguments[n] = NULL;
-	(void)nspy_spawn_environment(&environment, 0);
-	what.environment = environment;
-	if (nspy_spawn(&what))
+		arguments[n] = helper.gpu;
+	if (nspy_helper_spawn(name, arguments, false))
 		helper.deadline_ns = now_ns + DEADLINE_NS;
 }
 

@@ -12,7 +12,14 @@
 #include <stdint.h>
 
 /*
- * Starts the helper for a plugin that was asked for (NULL: none) and a GPU (NULL: none). Does
+ * Starts the program of that name that lies beside the library; arguments end with NULL. Where
+ * orphans come to this process, as pid 1 or as a subreaper, only if it is to adopt them. Whether it
+ * was started.
+ */
+bool nspy_helper_spawn(const char *name, char *const arguments[], bool adopt);
+
+/*
+ * Starts ncclspy-probe for a plugin that was asked for (NULL: none) and a GPU (NULL: none). Does
  * nothing where orphans come to this process, i.e. as pid 1 or as a subreaper, or where the
  * helper is not installed beside the library.
  */

@@ -109,7 +109,7 @@ bool nspy_spawn(const struct nspy_spawn *what)
 {
 	int pid, status;
 
-	if (orphans_come_here())
+	if (!what->adopt && orphans_come_here())
 		return false;
 	spawn.what = *what;
 	pid = clone(run_parent, spawn.stack[0] + STACK_BYTES, CLONE_VM | CLONE_VFORK, NULL);

@@ -16,11 +16,13 @@ struct nspy_spawn {
 	char *const *environment; /* NULL at the end */
 	int input;                /* descriptor that becomes its stdin; -1 = /dev/null */
 	bool session;             /* in a session of its own */
+	bool adopt;               /* also where it becomes a child of this process */
 };
 
 /*
- * false: not started, because orphans come to this process (pid 1, a subreaper) or memory is short.
- * That the program does not exist is not seen. context: writer thread.
+ * false: not started, because orphans come to this process (pid 1, a subreaper) and it does not
+ * want to adopt this one, or memory is short. That the program does not exist is not seen. context:
+ * writer thread.
  */
 bool nspy_spawn(const struct nspy_spawn *what);
 

@@ -12,6 +12,7 @@
 #include "hook.h"
 #include "outbox.h"
 #include "say.h"
+#include "stacks.h"
 
 #define TOLD_MAX 16u
 #define LOOKS    2u /* a verdict must hold so long, and so must its end */
@@ -148,6 +149,8 @@ static void tell(const struct nspy_verdict *v, const struct nspy_status *pages, 
 		  nspy_catalog[v->id].id, v->headline);
 	record("finding", v, pages, now_ns);
 	print(v, pages[0].job_dir);
+	if (v->culprit_count)
+		nspy_stacks_blame(nspy_catalog[v->id].id, &pages[v->culprits[0]]);
 }
 
 void nspy_event_tell_aside(const struct nspy_verdict *v, uint64_t now_ns)
@@ -166,6 +169,16 @@ void nspy_event_digest(struct nspy_digest *ret)
 	(void)snprintf(ret->text, sizeof(ret->text), "%s", state.told_key ? state.told_text : "");
 }
 
+/* The text begins "P0 ID". */
+static void hear_id(const struct nspy_digest *digest, struct nspy_status *own)
+{
+	const char *id = digest->text + strcspn(digest->text, " ");
+
+	id += *id == ' ';
+	(void)snprintf(own->event_id, sizeof(own->event_id), "%.*s", (int)strcspn(id, " "),
+		       digest->key ? id : "");
+}
+
 void nspy_event_hear(const struct nspy_digest *digest, struct nspy_status *own)
 {
 	char text[NSPY_DIGEST_TEXT + 100];
@@ -180,6 +193,12 @@ void nspy_event_hear(const struct nspy_digest *digest, struct nspy_status *own)
 	}
 	state.heard_key = digest->key;
 	own->event_key = digest->key;
+	hear_id(digest, own);
+}
+
+bool nspy_event_in_full(const struct nspy_status *own)
+{
+	return own->event_key && own->event_key == state.told_key;
 }
 
 /* A dead rank or a disagreement is not over when nothing waits any more; lateness comes and goes.

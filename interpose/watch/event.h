@@ -27,6 +27,9 @@ void nspy_event_digest(struct nspy_digest *ret);
 /* What the leading node has told: one line, once. Fills the event fields of own. */
 void nspy_event_hear(const struct nspy_digest *digest, struct nspy_status *own);
 
+/* Whether what is going on was told by this process in full, and not heard from another node. */
+bool nspy_event_in_full(const struct nspy_status *own);
+
 /* Another process speaks now: forget what was pending. */
 void nspy_event_silent(void);
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core.h"
+#include "event.h"
 
 #define PERIOD_NS 5000000000ull
 
@@ -54,6 +55,7 @@ void nspy_prom_look(const struct nspy_status *pages, uint32_t count, const struc
 		    uint64_t now_ns)
 {
 	const struct nspy_prom_labels labels = {nspy_core.id.job, nspy_core.id.node};
+	struct nspy_status told = *own;
 	struct timespec real;
 	long bytes;
 
@@ -61,7 +63,9 @@ void nspy_prom_look(const struct nspy_status *pages, uint32_t count, const struc
 	    atomic_load_explicit(&prom.full, memory_order_acquire))
 		return;
 	clock_gettime(CLOCK_REALTIME, &real);
-	bytes = nspy_prom_text(pages, count, own, &labels, now_ns,
+	if (!nspy_event_in_full(own)) /* one node names it, not all */
+		told.event_id[0] = '\0';
+	bytes = nspy_prom_text(pages, count, &told, &labels, now_ns,
 			       (uint64_t)real.tv_sec * 1000000000u + (uint64_t)real.tv_nsec,
 			       prom.text);
 	if (bytes < 0)

@@ -22,6 +22,7 @@
 #include "prom.h"
 #include "say.h"
 #include "service.h"
+#include "stacks.h"
 #include "storage.h"
 #include "straggler.h"
 #include "writer.h"
@@ -160,6 +161,7 @@ static void tick(const struct nspy_limits *limits, bool shared)
 		nspy_event_silent();
 	}
 	nspy_storage_look(now, local->own < local->count && local->speaker == local->own);
+	nspy_stacks_look(local, own);
 }
 
 static void *watch_main(void *unused)
@@ -192,6 +194,7 @@ static void start(void)
 	/* The writer looks into these, watcher or not. */
 	nspy_pages_forget();
 	nspy_outbox_start();
+	nspy_stacks_start();
 	nspy_exchange_start();
 	nspy_hook_start();
 	nspy_prom_start();
@@ -220,6 +223,7 @@ static void write_files(void)
 	nspy_exchange_work();
 	nspy_hook_work();
 	nspy_prom_write();
+	nspy_stacks_work(nspy_monotonic_ns());
 }
 
 static void stop(void)

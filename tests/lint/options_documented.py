@@ -10,6 +10,7 @@ CHECK = "every long option is in help, man page and the bash, zsh and fish compl
 PROGRAMS = {
     "ncclspy-run": ("tools/run/", "docs/man/ncclspy-run.1.scd"),
     "ncclspy-snapshot": ("tools/snapshot/", "docs/man/ncclspy-snapshot.1.scd"),
+    "ncclspy-stacks": ("tools/stacks/", "docs/man/ncclspy-stacks.1.scd"),
     "ncclspy-analyze": ("analyzer/", "docs/man/ncclspy-analyze.1.scd"),
 }
 COMPLETIONS = ["tools/completions/bash/{}", "tools/completions/zsh/_{}",

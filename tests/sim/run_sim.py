@@ -29,7 +29,8 @@ EXPECTED = {
     "missing": {"RANKS_MISSING"},
     "split-member": {"RANKS_MISSING"},
     "mismatch-count": {"COLLECTIVE_MISMATCH"},
-    "skipped": {"COLLECTIVE_MISMATCH", "COLLECTIVE_HANG"},
+    # what is left out shifts the rest: it then calls in another order than the others
+    "skipped": {"COLLECTIVE_MISMATCH", "COLLECTIVE_HANG", "ORDER_INVERSION"},
     "order": {"ORDER_INVERSION", "COLLECTIVE_MISMATCH"},
     "p2p-mismatch": {"P2P_MISMATCH"},
     "call-failed": {"NCCL_CALL_FAILED", "RANK_DIED"},
