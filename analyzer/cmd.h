@@ -22,6 +22,7 @@ struct nspy_cmd {
 };
 
 extern const struct nspy_cmd nspy_cmd_report;
+extern const struct nspy_cmd nspy_cmd_compare;
 extern const struct nspy_cmd nspy_cmd_logs;
 extern const struct nspy_cmd nspy_cmd_dump;
 extern const struct nspy_cmd nspy_cmd_check;

@@ -217,6 +217,7 @@ static void measure(const struct nspy_cell *const *cells, size_t count, uint64_t
 	uint64_t *ns = nspy_xcalloc(count, sizeof(*ns));
 	size_t phase = find_phase(cells, count, ret->length);
 
+	ret->first_seq = first_seq + phase;
 	for (size_t i = phase; i + ret->length < count; i += ret->length) {
 		uint64_t took = cells[i + ret->length]->first_ns - cells[i]->first_ns;
 

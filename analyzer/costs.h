@@ -32,6 +32,7 @@ struct nspy_steps {
 	size_t count;  /* whole steps */
 	uint64_t median_ns, slowest_ns;
 	uint64_t slowest_seq; /* its first operation */
+	uint64_t first_seq;   /* first operation of the first step */
 };
 
 /* Steps of the last operations of a communicator that all its members seen took part in. */

@@ -3,6 +3,8 @@
  * ncclspy-sim SEED DIRECTORY [KIND [RANKS]]: traces below DIRECTORY/sim, truth in
  * DIRECTORY/truth.json. KIND "-" draws one.
  * ncclspy-sim bulk DIRECTORY RANKS OPS: a clean job of that size.
+ * ncclspy-sim again SEED DIRECTORY KIND RANKS RUN PERCENT: the same job as SEED's run once more,
+ * RUN being its number; steps are PERCENT longer, and runs differ by 0.3 % (sd).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +16,7 @@ static int usage(void)
 {
 	fputs("usage: ncclspy-sim SEED DIRECTORY [KIND [RANKS]]\n"
 	      "       ncclspy-sim bulk DIRECTORY RANKS OPS\n"
+	      "       ncclspy-sim again SEED DIRECTORY KIND RANKS RUN PERCENT\n"
 	      "kinds:",
 	      stderr);
 	for (int k = 0; k < SIM_KINDS; k++)
@@ -34,12 +37,50 @@ static int find_kind(const char *name)
 	return kind;
 }
 
+/* Other noise for the same work on the same machines. */
+static void run_again(struct sim *sim, uint64_t run, double percent)
+{
+	uint64_t random = run * 0x9E3779B97F4A7C15ULL + 1;
+	double sum = 0, factor;
+
+	for (int i = 0; i < 12; i++) /* nearly normal, sd 1 */
+		sum += (double)sim_below(&random, 1000001) / 1e6;
+	factor = (1 + percent / 100) * (1 + 0.003 * (sum - 6));
+	for (int s = 0; s < sim->pp; s++) {
+		for (size_t i = 0; i < sim->programs[s].count; i++) {
+			struct sim_op *op = &sim->programs[s].ops[i];
+
+			if (op->what == SIM_LOAD || op->what == SIM_COMPUTE)
+				op->ns = (uint64_t)((double)op->ns * factor);
+		}
+	}
+	for (int r = 0; r < sim->ranks; r++)
+		sim->all[r].random ^= sim_random(&random);
+	sim->steps *= 3;
+}
+
+static int again(struct sim *sim, char **argv)
+{
+	int kind = find_kind(argv[4]), ranks = atoi(argv[5]);
+
+	if (kind < 0 || kind == SIM_KINDS || ranks < 8 || ranks & (ranks - 1))
+		return usage();
+	sim_draw(sim, strtoull(argv[2], NULL, 10), kind, ranks);
+	run_again(sim, strtoull(argv[6], NULL, 10), strtod(argv[7], NULL));
+	sim_run(sim);
+	sim_write(sim, argv[3]);
+	sim_free(sim);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	static struct sim sim;
 	char path[1024];
 	int kind, ranks;
 
+	if (argc == 8 && strcmp(argv[1], "again") == 0)
+		return again(&sim, argv);
 	if (argc < 3 || argc > 5)
 		return usage();
 	if (strcmp(argv[1], "bulk") == 0) {

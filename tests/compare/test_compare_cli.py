@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""ncclspy-analyze compare on traces of simulated runs: verdict, exit code, files, bad input.
+
+usage: test_compare_cli.py SIM TRACEGEN ANALYZE CASES SCHEMA
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+SIM, TRACEGEN, ANALYZE, CASES, SCHEMA = sys.argv[1:6]
+EXIT_OK, EXIT_FINDING, EXIT_USAGE, EXIT_NOTHING = 0, 1, 2, 3
+
+
+def compare(*args):
+    return subprocess.run([ANALYZE, "compare", *map(str, args)], capture_output=True, text=True,
+                          timeout=120, check=False)
+
+
+def bases(paths):
+    return [word for path in paths for word in ("--base", path)]
+
+
+class Compare(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.scratch.cleanup)
+        cls.root = Path(cls.scratch.name)
+        cls.base = [cls.run_job(f"base{i}", i) for i in range(4)]
+        cls.same = [cls.run_job(f"same{i}", 10 + i) for i in range(4)]
+        cls.slower = [cls.run_job(f"slower{i}", 20 + i, percent=5) for i in range(4)]
+        cls.node = [cls.run_job(f"node{i}", 30 + i, kind="slow-host") for i in range(3)]
+
+    @classmethod
+    def run_job(cls, name, run, kind="clean", percent=0, ranks=16):
+        path = cls.root / name
+        subprocess.run([SIM, "again", "1", path, kind, str(ranks), str(run), str(percent)],
+                       check=True)
+        return path
+
+    def test_equal_runs(self):
+        result = compare(*bases(self.base), *self.same)
+        self.assertEqual(result.returncode, EXIT_OK, result.stdout)
+        self.assertIn("VERDICT: no regression is seen", result.stdout)
+        self.assertIn("[PASS] step time", result.stdout)
+        self.assertNotIn("PERF_REGRESSION", result.stdout)
+        self.assertEqual(result.stderr, "")
+
+    def test_slower_runs(self):
+        result = compare(*bases(self.base), *self.slower)
+        self.assertEqual(result.returncode, EXIT_FINDING, result.stdout)
+        lines = result.stdout.splitlines()
+        self.assertRegex(lines[2], r"^VERDICT: steps take [45]\.\d % longer than before\.")
+        self.assertIn("P1 PERF_REGRESSION step time", lines[3])
+        self.assertNotIn("holds up", result.stdout)
+        self.assertEqual(compare("--fail-on", "none", *bases(self.base), *self.slower).returncode,
+                         EXIT_OK)
+        self.assertEqual(compare("--min-effect", "50", *bases(self.base), *self.slower).returncode,
+                         EXIT_OK)
+
+    def test_faster_runs(self):
+        result = compare(*bases(self.slower), *self.base)
+        self.assertEqual(result.returncode, EXIT_OK, result.stdout)
+        self.assertIn(", better", result.stdout)
+
+    def test_node_is_named(self):
+        truth = "node2"  # what seed 1 draws
+        result = compare(*bases(self.base), *self.node)
+        self.assertEqual(result.returncode, EXIT_FINDING, result.stdout)
+        self.assertIn(f"node {truth} holds up the others", result.stdout.splitlines()[2])
+        document = json.loads(compare("--json", *bases(self.base), *self.node).stdout)
+        self.assertEqual(document["node"]["name"], truth)
+
+    def test_one_run_a_side(self):
+        result = compare(self.base[0], self.slower[0])
+        self.assertEqual(result.returncode, EXIT_OK, result.stdout)
+        self.assertIn("P2 PERF_REGRESSION", result.stdout)
+        self.assertIn("one run a side", result.stdout)
+        self.assertEqual(compare("--fail-on", "P2", self.base[0], self.slower[0]).returncode,
+                         EXIT_FINDING)
+
+    def test_other_world_size(self):
+        large = self.run_job("large", 1, ranks=32)
+        result = compare(self.base[0], large)
+        self.assertEqual(result.returncode, EXIT_NOTHING, result.stdout)
+        self.assertIn("VERDICT: not comparable", result.stdout)
+        self.assertIn("ran on 16 ranks", result.stdout)
+
+    def test_baseline_file(self):
+        saved = self.root / "good.nspyb"
+        result = compare("--save-baseline", saved, *self.base)
+        self.assertEqual(result.returncode, EXIT_OK, result.stderr)
+        self.assertIn("4 runs saved", result.stderr)
+        self.assertLess(saved.stat().st_size, 64 * 1024)
+        self.assertEqual(json.loads(saved.read_text("utf-8"))["schema"], "ncclspy.baseline/1")
+        direct = json.loads(compare("--json", *bases(self.base), *self.slower).stdout)
+        read = json.loads(compare("--json", saved, *self.slower[:1]).stdout)
+        self.assertEqual(len(read["base"]), 4)
+        by_file = json.loads(compare("--json", "--base", saved, *self.slower).stdout)
+        for one, other in zip(direct["rows"], by_file["rows"]):
+            self.assertEqual(one["key"], other["key"])
+            self.assertEqual(one["verdict"], other["verdict"])
+            self.assertAlmostEqual(one["change"], other["change"], places=6)
+        # Saving and comparing at once.
+        both = compare("--save-baseline", self.root / "new.nspyb", *bases(self.base), *self.slower)
+        self.assertEqual(both.returncode, EXIT_FINDING)
+        self.assertTrue((self.root / "new.nspyb").exists())
+
+    def test_directory_of_several_jobs(self):
+        together = self.root / "together"
+        for i, path in enumerate(self.base):
+            shutil.copytree(path, together / str(i))
+        result = compare("--json", together, self.same[0])
+        # The same job name below one directory is one job in several attempts or several runs;
+        # whatever it is, nothing may be called a regression.
+        self.assertEqual(result.returncode, EXIT_OK, result.stdout)
+
+    def test_json_follows_the_schema(self):
+        try:
+            import jsonschema
+        except ImportError:
+            self.skipTest("python3-jsonschema is not installed")
+        schema = json.loads(Path(SCHEMA).read_text("utf-8"))
+        for args in ([*bases(self.base), *self.slower], [self.base[0], self.node[0]]):
+            document = json.loads(compare("--json", *args).stdout)
+            jsonschema.validate(document, schema)
+        document["rows"][0]["verdict"] = "perhaps"
+        with self.assertRaises(jsonschema.ValidationError):
+            jsonschema.validate(document, schema)
+
+    def test_misuse(self):
+        for args in ([], [self.base[0]], [self.base[0], self.base[1], self.base[2]],
+                     ["--min-effect", "x", self.base[0], self.base[1]], ["--no-such"],
+                     ["--base", self.base[0]]):
+            result = compare(*args)
+            self.assertEqual(result.returncode, EXIT_USAGE, args)
+            self.assertIn("--help", result.stderr)
+            self.assertEqual(result.stdout, "")
+
+    def test_bad_input(self):
+        cut = self.root / "cut.nspyb"
+        compare("--save-baseline", cut, *self.base)
+        cut.write_bytes(cut.read_bytes()[:-100])
+        newer = self.root / "newer.nspyb"
+        newer.write_text('{"schema": "ncclspy.baseline/9", "runs": []}', "utf-8")
+        text = self.root / "notes.txt"
+        text.write_text("nothing of ours\n", "utf-8")
+        empty = self.root / "empty"
+        empty.mkdir(exist_ok=True)
+        for path in (cut, newer, text, empty, self.root / "absent"):
+            for args in ([path, self.base[0]], [self.base[0], path]):
+                result = compare(*args)
+                self.assertEqual(result.returncode, EXIT_NOTHING, (path, result.stdout))
+                self.assertIn(str(path), result.stderr)
+                self.assertEqual(result.stdout, "")
+
+    def test_baseline_cannot_be_written(self):
+        result = compare("--save-baseline", self.root / "no" / "such" / "x", self.base[0])
+        self.assertEqual(result.returncode, EXIT_NOTHING)
+        self.assertIn("No such file or directory", result.stderr)
+
+    def test_job_without_steps(self):
+        """A short job has no pattern: that is said, and nothing is judged by it."""
+        scenario = self.root / "short.scenario"
+        scenario.write_text("job short\n" + Path(CASES, "oom.case").read_text("utf-8"),
+                            "utf-8")
+        subprocess.run([TRACEGEN, scenario, self.root / "short"], check=True)
+        result = compare(self.root / "short", self.root / "short")
+        self.assertEqual(result.returncode, EXIT_OK, result.stdout + result.stderr)
+        self.assertIn("no repeating pattern", result.stdout)
+
+    def test_nothing_is_written(self):
+        before = sorted(p for p in self.root.rglob("*") if "base" in str(p))
+        compare(self.base[0], self.base[1])
+        self.assertEqual(before, sorted(p for p in self.root.rglob("*") if "base" in str(p)))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]])
