@@ -107,7 +107,13 @@ def test_help_and_version(scratch):
 
 def test_dispatcher(scratch):
     harness.need(NCCLSPY, RUN, harness.ANALYZE)
-    assert "report" in scratch.run([NCCLSPY, "help"]).ok().out
+    listed = scratch.run([NCCLSPY, "help"]).ok().out
+    for line in listed.splitlines():
+        command = line.split()[0] if line.startswith("  ") else "help"
+        if command not in ("ls", "help"):
+            said = scratch.run([NCCLSPY, command, "--help"]).ok().out
+            assert said.startswith("Usage: ncclspy"), (command, said)
+    assert "report" in listed
     assert scratch.run([NCCLSPY, "run", "--", "sh", "-c", "exit 6"]).status == 6
     assert scratch.run([NCCLSPY, "report", scratch.file("gone")]).status == 3
     assert "RANK_DIED" in scratch.run([NCCLSPY, "explain", "RANK_DIED"]).ok().out

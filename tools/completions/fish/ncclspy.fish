@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 complete -c ncclspy -n __fish_use_subcommand -x -a run -d 'run a command with its NCCL calls recorded'
 complete -c ncclspy -n __fish_use_subcommand -x -a report -d 'what went wrong in a job'
+complete -c ncclspy -n __fish_use_subcommand -x -a compare -d 'is a run slower than earlier ones, and where'
+complete -c ncclspy -n __fish_use_subcommand -x -a logs -d 'the same as report from logs and dumps'
+complete -c ncclspy -n __fish_use_subcommand -x -a top -d 'the ranks of a running job, live'
+complete -c ncclspy -n __fish_use_subcommand -x -a stacks -d 'where processes stand'
+complete -c ncclspy -n __fish_use_subcommand -x -a snapshot -d 'the state of this host'
+complete -c ncclspy -n __fish_use_subcommand -x -a collect -d 'what the cluster knows, into a bundle'
 complete -c ncclspy -n __fish_use_subcommand -x -a explain -d 'a finding, its causes and checks'
 complete -c ncclspy -n __fish_use_subcommand -x -a dump -d 'the recorded calls as text'
 complete -c ncclspy -n __fish_use_subcommand -x -a check -d 'whether traces are whole'
