@@ -7,6 +7,7 @@
 
 #include "cmd.h"
 #include "compare/compare.h"
+#include "export/export.h"
 #include "inputs.h"
 #include "load.h"
 #include "report.h"
@@ -16,6 +17,7 @@ struct options {
 	struct nspy_compare_options compare;
 	int fail_on;
 	bool json, colour;
+	struct nspy_exports exports;
 	const char *save;
 	const char **bases; /* of --base */
 	size_t base_count, base_capacity;
@@ -30,6 +32,7 @@ static const struct option long_options[] = {
 	{"fail-on", required_argument, NULL, OPT_FAIL_ON},
 	{"json", no_argument, NULL, OPT_JSON},
 	{"no-color", no_argument, NULL, OPT_NO_COLOR},
+	NSPY_EXPORT_OPTIONS,
 	{"help", no_argument, NULL, 'h'},
 	{0},
 };
@@ -56,7 +59,7 @@ static void usage(FILE *out)
 	      "      --min-effect PERCENT smaller changes are no regression (default 2)\n"
 	      "      --no-color           no colour, also on a terminal\n"
 	      "      --save-baseline FILE write the runs, a few KiB each, to FILE for later "
-	      "comparison\n"
+	      "comparison\n" NSPY_EXPORT_USAGE
 	      "  -h, --help               show this help and exit\n"
 	      "\n"
 	      "Exit status: 0 no regression, 1 regression at or above --fail-on, 2 usage, "
@@ -95,7 +98,8 @@ static bool set_option(struct options *options, int opt, const char *value)
 		options->json = true;
 		return true;
 	default:
-		options->colour = false;
+		if (!nspy_exports_take(&options->exports, opt, value))
+			options->colour = false;
 		return true;
 	}
 }
@@ -116,6 +120,10 @@ static int parse(int argc, char **argv, struct options *options)
 			fprintf(stderr, "ncclspy-analyze: bad value '%s'\n", optarg);
 			return nspy_cmd_try_help(&nspy_cmd_compare);
 		}
+	}
+	if (options->json && nspy_exports_to_stdout(&options->exports)) {
+		fputs("ncclspy-analyze: two forms for standard output\n", stderr);
+		return nspy_cmd_try_help(&nspy_cmd_compare);
 	}
 	count = argc - optind;
 	if (count >= 1 && (options->save || options->base_count))
@@ -180,12 +188,10 @@ static int save(const char *path, const struct nspy_runs *runs)
 	return NSPY_EXIT_OK;
 }
 
-static int print_json(const struct nspy_comparison *comparison)
+static int print_json(const cJSON *document)
 {
-	cJSON *document = nspy_compare_json(comparison);
 	char *text = cJSON_Print(document);
 
-	cJSON_Delete(document);
 	if (!text)
 		return NSPY_EXIT_INTERNAL;
 	puts(text);
@@ -193,17 +199,37 @@ static int print_json(const struct nspy_comparison *comparison)
 	return NSPY_EXIT_OK;
 }
 
+/* The other forms know jobs with findings. */
+static bool write_exports(const struct options *options, const struct nspy_comparison *comparison,
+			  cJSON *document)
+{
+	const struct nspy_runs *now = comparison->now;
+	cJSON *jobs = cJSON_CreateArray();
+	bool ok;
+
+	cJSON_AddStringToObject(document, "job", now->items[now->count - 1].job);
+	cJSON_AddItemReferenceToArray(jobs, document);
+	ok = nspy_exports_write(&options->exports, jobs);
+	cJSON_Delete(jobs);
+	return ok;
+}
+
 static int compare(const struct options *options, const struct nspy_runs *base,
 		   const struct nspy_runs *now)
 {
 	struct nspy_comparison comparison;
+	cJSON *document;
 	int rc = NSPY_EXIT_OK;
 
 	nspy_compare(base, now, &options->compare, &comparison);
+	document = nspy_compare_json(&comparison);
 	if (options->json)
-		rc = print_json(&comparison);
-	else
+		rc = print_json(document);
+	else if (!nspy_exports_to_stdout(&options->exports))
 		nspy_compare_print(&comparison, stdout, options->colour);
+	if (!write_exports(options, &comparison, document))
+		rc = NSPY_EXIT_NOTHING;
+	cJSON_Delete(document);
 	if (rc == NSPY_EXIT_OK && !comparison.comparable)
 		rc = NSPY_EXIT_NOTHING;
 	if (rc == NSPY_EXIT_OK && comparison.findings.count &&

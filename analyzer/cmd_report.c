@@ -7,6 +7,7 @@
 
 #include "bundle/bundle.h"
 #include "cmd.h"
+#include "export/export.h"
 #include "foreign/foreign.h"
 #include "ignore.h"
 #include "inputs.h"
@@ -20,6 +21,8 @@ struct options {
 	struct nspy_report_options report;
 	int fail_on; /* priority; -1 = never */
 	bool json;
+	bool silent; /* standard output is taken by another form */
+	struct nspy_exports exports;
 	const char *ignore_path;
 	const char *verify_path;
 };
@@ -42,6 +45,7 @@ static const struct option long_options[] = {
 	{"ignore", required_argument, NULL, OPT_IGNORE},
 	{"verify", required_argument, NULL, OPT_VERIFY},
 	{"no-color", no_argument, NULL, OPT_NO_COLOR},
+	NSPY_EXPORT_OPTIONS,
 	{"help", no_argument, NULL, 'h'},
 	{0},
 };
@@ -68,8 +72,7 @@ static void usage(FILE *out)
 	      "      --json              machine-readable output\n"
 	      "      --no-color          no colour, also on a terminal\n"
 	      "      --verify OLD.json   compare with an earlier --json report: gone, remains, "
-	      "new\n"
-	      "  -h, --help              show this help and exit\n"
+	      "new\n" NSPY_EXPORT_USAGE "  -h, --help              show this help and exit\n"
 	      "\n"
 	      "Exit status: 0 fine, 1 finding at or above --fail-on, 2 usage, 3 nothing readable,\n"
 	      "4 internal error.\n",
@@ -115,7 +118,8 @@ static bool set_option(struct options *options, int opt, const char *value)
 		options->verify_path = value;
 		return true;
 	default:
-		options->report.colour = false;
+		if (!nspy_exports_take(&options->exports, opt, value))
+			options->report.colour = false;
 		return true;
 	}
 }
@@ -148,6 +152,11 @@ static int parse(int argc, char **argv, struct options *options)
 			return nspy_cmd_try_help(&nspy_cmd_report);
 		}
 	}
+	options->silent = options->json || nspy_exports_to_stdout(&options->exports);
+	if (options->json && nspy_exports_to_stdout(&options->exports)) {
+		fputs("ncclspy-analyze: two forms for standard output\n", stderr);
+		return nspy_cmd_try_help(&nspy_cmd_report);
+	}
 	return -1;
 }
 
@@ -174,7 +183,7 @@ static int report_job(struct nspy_model *model, const struct options *options,
 	nspy_ignore_apply(ignore, &report);
 	worst = nspy_report_worst(&report);
 	cJSON_AddItemToArray(jobs, nspy_report_json(&report));
-	if (!options->json)
+	if (!options->silent)
 		nspy_report_print(&report, stdout, options->report.colour);
 	nspy_report_done(&report);
 	return worst;
@@ -203,7 +212,7 @@ static int report_logs(const struct nspy_log *log, const struct nspy_findings *f
 		       const struct options *options, cJSON *jobs)
 {
 	cJSON_AddItemToArray(jobs, nspy_log_json(log, findings));
-	if (!options->json)
+	if (!options->silent)
 		nspy_log_print(log, findings, stdout, options->report.colour);
 	return nspy_log_worst(findings);
 }
@@ -243,14 +252,14 @@ static int report_bundle(struct nspy_inputs *inputs, const char *path,
 	}
 	nspy_bundle_judge(bundle, &findings);
 	cJSON_AddItemToArray(jobs, nspy_bundle_json(bundle, &findings));
-	if (!options->json)
+	if (!options->silent)
 		nspy_bundle_print(bundle, &findings, stdout, options->report.colour);
 	worst = nspy_log_worst(&findings);
 	if (bundle->logs.count) {
 		int one;
 
 		nspy_log_judge(log, &said);
-		if (!options->json)
+		if (!options->silent)
 			puts("");
 		one = report_logs(log, &said, options, jobs);
 		worst = one < worst ? one : worst;
@@ -271,13 +280,13 @@ static int report_all(struct nspy_inputs *inputs, const struct options *options,
 	bool merge = log && inputs->job_count == 1;
 	int worst = 9, rc = NSPY_EXIT_OK;
 
-	if (inputs->job_count > 1 && !options->json)
+	if (inputs->job_count > 1 && !options->silent)
 		say_jobs(inputs, stdout);
 	for (size_t i = 0; i < inputs->job_count; i++) {
 		int one = report_job(inputs->jobs[i], options, ignore, merge ? &found : NULL, jobs);
 
 		worst = one < worst ? one : worst;
-		if (!options->json && i + 1 < inputs->job_count)
+		if (!options->silent && i + 1 < inputs->job_count)
 			puts("");
 	}
 	if (log && !merge) {
@@ -288,7 +297,7 @@ static int report_all(struct nspy_inputs *inputs, const struct options *options,
 	for (size_t i = 0; i < inputs->bundle_count; i++) {
 		int one;
 
-		if (!options->json && (i || log || inputs->job_count))
+		if (!options->silent && (i || log || inputs->job_count))
 			puts("");
 		one = report_bundle(inputs, inputs->bundles[i], options, jobs);
 		worst = one < worst ? one : worst;
@@ -297,8 +306,10 @@ static int report_all(struct nspy_inputs *inputs, const struct options *options,
 		rc = print_json(inputs, jobs);
 	fflush(stdout);
 	nspy_report_problems(inputs, stderr);
+	if (!nspy_exports_write(&options->exports, jobs))
+		rc = NSPY_EXIT_NOTHING;
 	if (rc == NSPY_EXIT_OK && options->verify_path)
-		rc = nspy_verify(options->verify_path, jobs, options->json ? stderr : stdout);
+		rc = nspy_verify(options->verify_path, jobs, options->silent ? stderr : stdout);
 	cJSON_Delete(jobs);
 	nspy_findings_done(&found);
 	nspy_log_free(log);

@@ -17,7 +17,7 @@ COMPLETIONS = ["tools/completions/bash/{}", "tools/completions/zsh/_{}",
                "tools/completions/fish/{}.fish"]
 # Used by the program on itself.
 HIDDEN = {"probe"}
-TABLE_LINE = re.compile(r'\{\s*"([a-z][a-z0-9-]+)",\s*(?:no|required|optional)_argument\b')
+TABLE_LINE = re.compile(r'\{[\s\\]*"([a-z][a-z0-9-]+)",\s*(?:no|required|optional)_argument\b')
 # Bold is this project's; examples show other programs' options in plain text.
 DESCRIBED = re.compile(r"\*--([a-z][a-z0-9-]+)\*")
 
@@ -38,7 +38,7 @@ BAD = [dict(_FULL, **{path: "nothing\n"}) for path in _FULL if path != "tools/ru
 def table(root, folder):
     """Options of the tables and the text of all the program's sources."""
     options, text = set(), ""
-    for path in lintlib.files(root, ".c"):
+    for path in lintlib.files(root, ".c", ".h"):
         if path.startswith(folder):
             text += lintlib.read(root, path) or ""
     options.update(TABLE_LINE.findall(text))

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Findings as SARIF, JUnit XML and CSV: valid, complete, and harmless whatever a trace holds.
+
+usage: test_exports.py TRACEGEN ANALYZE CASES
+
+With NSPY_SARIF_SCHEMA (and python3-jsonschema) or NSPY_JUNIT_XSD (and xmllint) in the environment
+the documents are validated against the consumers' own schemas too.
+"""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+TRACEGEN, ANALYZE, CASES = sys.argv[1:4]
+HOSTILE = ["=cmd|'/C calc'!A0", "+1", "-1", "@SUM(A1)", "a\"b", "<script>", "x&y", "a,b", "]]>"]
+
+
+def analyze(*args):
+    return subprocess.run([ANALYZE, *map(str, args)], capture_output=True, text=True, timeout=120,
+                          check=False)
+
+
+class Exports(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.root = Path(self.scratch.name)
+
+    def make(self, case, job="test", extra=""):
+        text = Path(CASES, case + ".case").read_text("utf-8")
+        first, _, rest = text.partition("\nranks ")
+        header, newline, rest = rest.partition("\n")
+        scenario = self.root / (job + ".scenario")
+        scenario.write_text(f"job {job}\n{first}\nranks {header}{newline}{extra}{rest}", "utf-8")
+        target = self.root / job
+        subprocess.run([TRACEGEN, scenario, target], check=True)
+        return target
+
+    def documents(self, target, *args):
+        paths = [self.root / name for name in ("o.sarif", "o.xml", "o.csv")]
+        result = analyze("report", "--sarif", paths[0], "--junit", paths[1], "--csv", paths[2],
+                         *args, target)
+        sarif = json.loads(paths[0].read_text("utf-8"))
+        junit = ET.parse(paths[1]).getroot()
+        table = list(csv.DictReader(io.StringIO(paths[2].read_text("utf-8"), newline="")))
+        self.validate(paths[0], paths[1])
+        return result, sarif, junit, table
+
+    @staticmethod
+    def validate(sarif, junit):
+        schema, xsd = os.environ.get("NSPY_SARIF_SCHEMA"), os.environ.get("NSPY_JUNIT_XSD")
+        if schema:
+            import jsonschema
+            jsonschema.validate(json.loads(sarif.read_text("utf-8")),
+                                json.loads(Path(schema).read_text("utf-8")))
+        if xsd:
+            subprocess.run(["xmllint", "--noout", "--schema", xsd, junit], check=True,
+                           capture_output=True)
+
+    def test_same_as_the_report(self):
+        target = self.make("died-killed")
+        result, sarif, junit, table = self.documents(target)
+        plain = analyze("report", target)
+        self.assertEqual(result.stdout, plain.stdout)
+        self.assertEqual(result.returncode, plain.returncode)
+        findings = json.loads(analyze("report", "--json", target).stdout)["jobs"][0]["findings"]
+        run = sarif["runs"][0]
+        self.assertEqual([r["ruleId"] for r in run["results"]], [f["id"] for f in findings])
+        for one in run["results"]:
+            self.assertEqual(run["tool"]["driver"]["rules"][one["ruleIndex"]]["id"], one["ruleId"])
+        first = run["results"][0]
+        self.assertEqual(first["level"], "error")
+        self.assertTrue(first["message"]["text"].startswith(findings[0]["summary"]))
+        self.assertEqual(first["locations"][0]["logicalLocations"][0]["fullyQualifiedName"],
+                         "test/node1/rank 3")
+        suite = junit.find("testsuite")
+        urgent = [f for f in findings if f["priority"] in ("P0", "P1")]
+        self.assertEqual(int(suite.get("failures")), len(urgent))
+        self.assertEqual(int(suite.get("tests")), len(findings))
+        self.assertEqual(len(suite.findall("testcase/failure")), len(urgent))
+        self.assertEqual(table[0]["id"], "RANK_DIED")
+        self.assertEqual(table[0]["rank"], "3")
+        self.assertEqual(table[0]["node"], "node1")
+
+    def test_clean_job(self):
+        _, sarif, junit, table = self.documents(self.make("clean"))
+        self.assertEqual(sarif["runs"][0]["results"], [])
+        self.assertEqual(junit.find("testsuite").get("failures"), "0")
+        self.assertEqual(junit.find("testsuite/testcase").get("name"), "no finding")
+        self.assertEqual(table, [])
+
+    def test_accepted_findings(self):
+        target = self.make("died-killed")
+        accepted = self.root / "accepted"
+        accepted.write_text("RANK_DIED * 2099-01-01 known, ticket <7>\n", "utf-8")
+        _, sarif, junit, table = self.documents(target, "--ignore", accepted)
+        self.assertEqual(sarif["runs"][0]["results"][0]["suppressions"][0]["kind"], "external")
+        self.assertEqual(junit.find("testsuite").get("skipped"), "1")
+        self.assertIn("<7>", junit.find("testsuite/testcase/skipped").get("message"))
+        self.assertIn("<7>", table[0]["ignored"])
+
+    def test_hostile_names(self):
+        for number, name in enumerate(HOSTILE):
+            if " " in name:
+                name = name.replace(" ", "_")
+            target = self.make("died-killed", f"job{number}", f"node {name} 0-3\n")
+            _, sarif, junit, table = self.documents(target)
+            where = sarif["runs"][0]["results"][0]["locations"][0]["logicalLocations"][0]
+            self.assertIn(name, where["fullyQualifiedName"])
+            self.assertIsNotNone(junit.find("testsuite"))
+            cell = table[0]["node"]
+            self.assertEqual(cell.lstrip("'"), name)
+            self.assertNotIn(cell[0], "=+-@", name)
+
+    def test_control_characters(self):
+        _, _, junit, table = self.documents(self.make("hostile-text"))
+        text = ET.tostring(junit, "unicode") + str(table)
+        self.assertNotRegex(text, r"[\x00-\x08\x0b-\x1f\x7f]")
+
+    def test_standard_output(self):
+        target = self.make("died-killed")
+        self.assertEqual(json.loads(analyze("report", "--sarif", "-", target).stdout)["version"],
+                         "2.1.0")
+        self.assertTrue(analyze("report", "--csv", "-", target).stdout.startswith("job,attempt,"))
+        both = analyze("report", "--json", "--csv", "-", target)
+        self.assertEqual((both.returncode, both.stdout), (2, ""))
+
+    def test_cannot_be_written(self):
+        target = self.make("died-killed")
+        result = analyze("report", "--csv", self.root / "no" / "x.csv", target)
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("x.csv: No such file or directory", result.stderr)
+        self.assertIn("VERDICT", result.stdout)
+        if os.path.exists("/dev/full"):
+            full = analyze("report", "--junit", "/dev/full", target)
+            self.assertEqual(full.returncode, 3)
+            self.assertIn("/dev/full: No space left on device", full.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]])
