@@ -50,7 +50,7 @@ class WithTraces(unittest.TestCase):
 class Arguments(WithTraces):
     def test_help_and_version(self):
         self.assertEqual(analyze("--version").stdout.split()[0], "ncclspy-analyze")
-        for command in ("", "report", "compare", "dump", "check", "explain"):
+        for command in ("", "report", "compare", "dump", "check", "explain", "export"):
             result = analyze(*command.split(), "--help")
             self.assertEqual(result.returncode, EXIT_OK, command)
             self.assertTrue(result.stdout.startswith("Usage: ncclspy-analyze"), command)
