@@ -121,8 +121,14 @@ static const char *network(const struct nspy_proc *proc)
 	const char *devices = nspy_proc_fact(proc, "rdma.count");
 	const char *net = nspy_proc_fact(proc, "env.NCCL_NET");
 	const char *no_ib = nspy_proc_fact(proc, "env.NCCL_IB_DISABLE");
+	const char *said = nspy_proc_fact(proc, "nccl.network");
 	const char *slash;
 
+	/* Its own word, where NCCL_DEBUG was on; a plugin is told by its file all the same. */
+	if (said && strcmp(said, "Socket") == 0)
+		return "TCP sockets";
+	if (said && strcmp(said, "IB") == 0)
+		return "InfiniBand (libibverbs)";
 	if (!looked || strcmp(looked, "1") != 0)
 		return NULL;
 	if (net && strcmp(net, "Socket") == 0)

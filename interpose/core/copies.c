@@ -24,6 +24,8 @@ struct copy {
 static struct copy copies[NSPY_LIB_COUNT][NSPY_COPIES_MAX];
 static _Atomic uint32_t counts[NSPY_LIB_COUNT];
 static _Atomic bool too_many[NSPY_LIB_COUNT];
+struct nspy_extent nspy_nccl_extents[NSPY_COPIES_MAX];
+_Atomic uint32_t nspy_nccl_extent_count;
 
 /* Copies met on the way through the loaded objects, in load order. Paths are collected first and
  * used afterwards: calling dlopen from within dl_iterate_phdr would take the loader's locks in the
@@ -81,6 +83,26 @@ static void pin(struct link_map *map)
 		nspy_sys_dlclose(handle);
 }
 
+/* A place stays empty until it is filled in: no address is below zero bytes. */
+static void keep_extent(const struct link_map *map)
+{
+	struct link_map *same = NULL;
+	uintptr_t begin = 0, bytes = 0;
+	uint32_t place;
+	Dl_info info;
+
+	if (!nspy_sys_dladdr1 ||
+	    !nspy_sys_dladdr1(map->l_ld, &info, (void **)&same, RTLD_DL_LINKMAP) || same != map ||
+	    !info.dli_fbase)
+		return;
+	nspy_elf_extent(info.dli_fbase, &begin, &bytes);
+	place = atomic_fetch_add(&nspy_nccl_extent_count, 1);
+	if (place >= NSPY_COPIES_MAX)
+		return;
+	atomic_store_explicit(&nspy_nccl_extents[place].begin, begin, memory_order_relaxed);
+	atomic_store_explicit(&nspy_nccl_extents[place].bytes, bytes, memory_order_release);
+}
+
 unsigned int nspy_copy_of_map(unsigned int library, struct link_map *map)
 {
 	struct copy *all = copies[library];
@@ -98,8 +120,10 @@ unsigned int nspy_copy_of_map(unsigned int library, struct link_map *map)
 		if (!there && atomic_compare_exchange_strong(&all[i].map, &there, map)) {
 			if (atomic_fetch_add(&counts[library], 1) > 0)
 				nspy_route_split(library);
-			if (library == NSPY_LIB_NCCL)
+			if (library == NSPY_LIB_NCCL) {
+				keep_extent(map);
 				nspy_versions_copy_found();
+			}
 			return i;
 		}
 		if (there == map)

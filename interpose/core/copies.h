@@ -12,6 +12,7 @@
 #ifndef NSPY_COPIES_H
 #define NSPY_COPIES_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -39,6 +40,28 @@ nspy_any_fn *nspy_copy_find(unsigned int copy, unsigned int fn);
 
 /* The copy that the object behind a dlopen handle, or one it depends on, is. */
 unsigned int nspy_copy_of_handle(unsigned int library, void *handle);
+
+/* Addresses of the copies of NCCL, in the order in which they were found. */
+struct nspy_extent {
+	_Atomic uintptr_t begin, bytes;
+};
+extern struct nspy_extent nspy_nccl_extents[NSPY_COPIES_MAX];
+extern _Atomic uint32_t nspy_nccl_extent_count;
+
+/* Whether code of a known copy of NCCL lies there. A load and a branch where there is none. */
+static inline bool nspy_is_nccl(const void *address)
+{
+	uint32_t count = atomic_load_explicit(&nspy_nccl_extent_count, memory_order_acquire);
+
+	for (uint32_t i = 0; i < count && i < NSPY_COPIES_MAX; i++) {
+		const struct nspy_extent *one = &nspy_nccl_extents[i];
+
+		if ((uintptr_t)address - atomic_load_explicit(&one->begin, memory_order_relaxed) <
+		    atomic_load_explicit(&one->bytes, memory_order_relaxed))
+			return true;
+	}
+	return false;
+}
 
 /* Registers all copies loaded, in load order. Cheap if nothing was loaded since the last time. */
 void nspy_copies_scan(void);

@@ -25,9 +25,13 @@
 #define PENDING_NS 5000000000ull  /* from the start */
 
 static _Atomic uint32_t comms_good, comms_failed;
+static _Atomic bool again;
 
 static struct {
-	const char *said[SAID_MAX];
+	struct {
+		const char *id;
+		bool probable;
+	} said[SAID_MAX];
 	uint32_t said_count, lines;
 	uint64_t begin_ns, next_ns;
 	bool machine_done, objects_done, helper_done;
@@ -94,22 +98,34 @@ static bool may_speak(enum nspy_rule_scope scope)
 	return scope == NSPY_RULE_NODE && local && strcmp(local, "0") == 0;
 }
 
-static bool was_said(const char *id)
+/* Its place among what was said; SAID_MAX if it was not. */
+static uint32_t place_of(const char *id)
 {
 	for (uint32_t i = 0; i < done.said_count; i++)
-		if (strcmp(done.said[i], id) == 0)
-			return true;
-	return false;
+		if (strcmp(done.said[i].id, id) == 0)
+			return i;
+	return SAID_MAX;
+}
+
+static bool was_said(const char *id)
+{
+	return place_of(id) < SAID_MAX;
 }
 
 static void tell(const struct nspy_rule_hit *hit, void *unused)
 {
+	uint32_t place = place_of(hit->id);
 	char key[64], who[32] = "";
+	bool confirmed = place < SAID_MAX && done.said[place].probable && !hit->probable;
 
 	(void)unused;
-	if (was_said(hit->id) || done.said_count == SAID_MAX)
+	/* What was concluded is said once more when it has been seen. */
+	if ((place < SAID_MAX && !confirmed) || done.said_count == SAID_MAX)
 		return;
-	done.said[done.said_count++] = hit->id; /* a constant of the rules */
+	if (!confirmed)
+		place = done.said_count++;
+	done.said[place].id = hit->id; /* a constant of the rules */
+	done.said[place].probable = hit->probable;
 	(void)snprintf(key, sizeof(key), "finding.%s", hit->id);
 	nspy_facts_add(key, hit->text);
 	if (!may_speak(hit->scope) || done.lines >= LINES_MAX)
@@ -119,7 +135,10 @@ static void tell(const struct nspy_rule_hit *hit, void *unused)
 		(void)snprintf(who, sizeof(who), "rank %d, ", nspy_core.id.rank);
 	nspy_say(hit->priority < 2 ? NSPY_SAY_FAIL : NSPY_SAY_WARN,
 		 "P%d %s%s on %snode %.60s: %.240s (ncclspy explain %s)", hit->priority, hit->id,
-		 hit->probable ? " (probable)" : "", who, nspy_core.id.node, hit->text, hit->id);
+		 hit->probable ? " (probable)"
+		 : confirmed   ? " (confirmed)"
+			       : "",
+		 who, nspy_core.id.node, hit->text, hit->id);
 }
 
 /* Only for an answer that somebody wants: why a plugin is missing, which GPU NCCL works with. */
@@ -178,6 +197,11 @@ void nspy_judge_comm_outcome(bool good)
 	atomic_fetch_add_explicit(good ? &comms_good : &comms_failed, 1, memory_order_relaxed);
 }
 
+void nspy_judge_again(void)
+{
+	atomic_store_explicit(&again, true, memory_order_release);
+}
+
 /* The line about the plugin is out already: this is the rest of it. */
 static void say_probe(void)
 {
@@ -230,6 +254,7 @@ static bool look(uint64_t now_ns, bool last)
 		changed = true;
 		say_probe();
 	}
+	changed |= atomic_exchange_explicit(&again, false, memory_order_acquire);
 	return nspy_libc_failures_tell(&creations) || changed;
 }
 

@@ -20,6 +20,9 @@ void nspy_judge_tick(uint64_t now_ns);
 /* A communicator has been made, or its creation has failed. context: any thread, no lock. */
 void nspy_judge_comm_outcome(bool good);
 
+/* Facts were added that the rules should see. context: any thread, no lock. */
+void nspy_judge_again(void);
+
 /* What is left to say before the recording ends. */
 void nspy_judge_last(uint64_t now_ns);
 

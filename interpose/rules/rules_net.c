@@ -138,6 +138,33 @@ static bool plugin_works(const struct nspy_rule_facts *facts)
 	return nspy_rule_get(facts, "net_plugin.path") && !plugin_gave_up(facts);
 }
 
+/*
+ * What NCCL itself said of the network it uses (NCCL_DEBUG), or NULL: of connections rather than of
+ * the choice.
+ */
+static const char *said(const struct nspy_rule_facts *facts)
+{
+	const char *via = nspy_rule_get(facts, "nccl.via");
+
+	return via ? via : nspy_rule_get(facts, "nccl.network");
+}
+
+static bool said_socket(const struct nspy_rule_facts *facts)
+{
+	const char *name = said(facts);
+
+	return name && strcmp(name, "Socket") == 0;
+}
+
+/* It works with something that is neither its own sockets nor its own InfiniBand transport. */
+static bool said_plugin(const struct nspy_rule_facts *facts)
+{
+	const char *name = said(facts);
+
+	return name && !said_socket(facts) && strcmp(name, "IB") != 0 &&
+	       strncmp(name, "IB/", 3) != 0;
+}
+
 static void say_gave_up(const struct nspy_rule_facts *facts, struct nspy_rule_hit *hit)
 {
 	const char *name = nspy_rule_get(facts, "net_plugin.name");
@@ -159,8 +186,16 @@ static bool plugin_failed(const struct nspy_rule_facts *facts, struct nspy_rule_
 	const char *wanted = nspy_rule_get(facts, "env.NCCL_NET_PLUGIN");
 	const char *mapped = nspy_rule_get(facts, "net_plugin.path");
 	const char *why = nspy_rule_get(facts, "net_plugin.probe");
+	const char *none = nspy_rule_get(facts, "nccl.net_error");
 	char word[208];
 
+	if (none) {
+		nspy_rule_say(hit, 0, NSPY_RULE_NODE, "NCCL says that it has no network: %.100s",
+			      none);
+		return true;
+	}
+	if (said_plugin(facts))
+		return false;
 	/* Images have plugins for networks that the machine may not have. */
 	if (plugin_gave_up(facts) && (wanted || nspy_rule_rdma(facts, "efa")) &&
 	    facts->span != NSPY_SPAN_ONE_NODE && !(wanted && strchr(wanted, ','))) {
@@ -196,34 +231,53 @@ static bool is_tcp_provider(const char *list)
 	       nspy_rule_has_word(list, "tcp;ofi_rxm");
 }
 
-static bool tcp_fallback(const struct nspy_rule_facts *facts, struct nspy_rule_hit *hit)
+/* Why it would be TCP, or NULL: from settings and from what is mapped. */
+static const char *why_tcp(const struct nspy_rule_facts *facts)
 {
-	bool plugin = plugin_works(facts);
+	bool plugin = plugin_works(facts), other = said(facts) && !said_socket(facts);
 	const char *provider = nspy_rule_get(facts, "net_plugin.provider");
-	const char *devices = nspy_rule_get(facts, "rdma.devices");
-	const char *why = NULL;
 
-	if (facts->span != NSPY_SPAN_NODES || !nspy_rule_rdma(facts, NULL) ||
-	    !nspy_rule_is(facts, "net.looked", "1") ||
-	    nspy_rule_number(facts, "rdma.active", 0) == 0)
-		return false;
 	if (!provider)
 		provider = nspy_rule_get(facts, "env.FI_PROVIDER");
 	if (nspy_rule_is(facts, "env.NCCL_NET", "Socket"))
-		why = "NCCL_NET=Socket is set";
-	else if (plugin && provider && is_tcp_provider(provider))
-		why = nspy_rule_get(facts, "net_plugin.provider")
-			      ? "the network plugin has selected a TCP provider"
-			      : "FI_PROVIDER names a TCP provider";
-	else if (plugin_gave_up(facts) && !may_use_ib(facts))
-		why = "the network plugin gave up";
-	else if (!plugin && nspy_rule_is(facts, "env.NCCL_IB_DISABLE", "1"))
-		why = "NCCL_IB_DISABLE=1 is set and no network plugin is loaded";
-	else if (!plugin && !may_use_ib(facts))
-		why = nspy_rule_rdma(facts, "efa")
-			      ? "no network plugin is loaded, and NCCL cannot use EFA by itself"
-			      : "neither a network plugin nor libibverbs is loaded";
-	if (!why)
+		return "NCCL_NET=Socket is set";
+	if (plugin && provider && is_tcp_provider(provider))
+		return nspy_rule_get(facts, "net_plugin.provider")
+			       ? "the network plugin has selected a TCP provider"
+			       : "FI_PROVIDER names a TCP provider";
+	/* NCCL knows better than what is mapped. */
+	if (other)
+		return NULL;
+	if (plugin_gave_up(facts) && !may_use_ib(facts))
+		return "the network plugin gave up";
+	if (!plugin && nspy_rule_is(facts, "env.NCCL_IB_DISABLE", "1"))
+		return "NCCL_IB_DISABLE=1 is set and no network plugin is loaded";
+	if (!plugin && !may_use_ib(facts))
+		return nspy_rule_rdma(facts, "efa")
+			       ? "no network plugin is loaded, and NCCL cannot use EFA by itself"
+			       : "neither a network plugin nor libibverbs is loaded";
+	return NULL;
+}
+
+static bool tcp_fallback(const struct nspy_rule_facts *facts, struct nspy_rule_hit *hit)
+{
+	const char *devices = nspy_rule_get(facts, "rdma.devices");
+	const char *failed = nspy_rule_get(facts, "nccl.net_failed");
+	const char *why;
+
+	if (facts->span != NSPY_SPAN_NODES || !nspy_rule_rdma(facts, NULL) ||
+	    nspy_rule_number(facts, "rdma.active", 0) == 0)
+		return false;
+	why = why_tcp(facts);
+	if (said_socket(facts)) {
+		nspy_rule_say(hit, 0, NSPY_RULE_NODE,
+			      "NCCL uses TCP between nodes, it says itself: network Socket%s%.60s%s"
+			      "%.80s; RDMA devices here: %.90s",
+			      failed ? ", and could not start " : "", failed ? failed : "",
+			      why ? "; " : "", why ? why : "", devices ? devices : "not listed");
+		return true;
+	}
+	if (!why || !nspy_rule_is(facts, "net.looked", "1"))
 		return false;
 	nspy_rule_say(hit, 0, NSPY_RULE_NODE,
 		      "NCCL will probably use TCP between nodes: %s; RDMA devices here: %.120s",
@@ -330,7 +384,17 @@ static bool no_gpudirect(const struct nspy_rule_facts *facts, struct nspy_rule_h
 {
 	const char *setting = gdr_forbidden(facts);
 	const char *why = setting ? setting : gdr_lacking(facts);
+	const char *off = nspy_rule_get(facts, "nccl.gdr_off");
 
+	/* Some devices can and some cannot: NCCL may use the right ones. */
+	if (off && !nspy_rule_get(facts, "nccl.gdr_on") && nspy_rule_rdma(facts, NULL) &&
+	    facts->span != NSPY_SPAN_ONE_NODE) {
+		nspy_rule_say(hit, 1, NSPY_RULE_NODE,
+			      "data between GPUs and NICs goes through host memory, NCCL says "
+			      "itself: GPU Direct RDMA Disabled for HCA %.60s%s%.120s",
+			      off, why ? "; " : "", why ? why : "");
+		return true;
+	}
 	if (!why || facts->span == NSPY_SPAN_ONE_NODE || !nspy_rule_rdma(facts, NULL))
 		return false;
 	nspy_rule_say(hit, 1, setting ? NSPY_RULE_JOB : NSPY_RULE_NODE,

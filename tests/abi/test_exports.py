@@ -17,10 +17,10 @@ GLIBC_MAX = (2, 28)
 NEEDED = re.compile(r"libc\.so\.6|ld-linux-[\w-]+\.so\.[0-9]+")
 # Written by hand, because they are no calls to record: _exit and _Exit end a process without
 # running any exit handler, and the trace should know; dlsym and dlvsym lead past our wrappers. Of
-# the others only failures are looked at.
+# the others only failures are looked at, of fwrite and vfprintf only what NCCL writes.
 BY_HAND = {"_exit", "_Exit", "dlsym", "dlvsym", "connect", "bind", "getsockopt", "getaddrinfo",
            "fallocate", "fallocate64", "posix_fallocate", "posix_fallocate64", "ftruncate",
-           "ftruncate64", "fork"}
+           "ftruncate64", "fork", "fwrite", "vfprintf"}
 # What the linker itself puts into some libraries.
 LINKER_SYMBOLS = {"_init", "_fini", "_edata", "_end", "__bss_start"}
 

@@ -9,6 +9,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,6 +125,38 @@ static void try_fork(void)
 	printf("fork: %d, status %d\n", child > 0, WEXITSTATUS(status));
 }
 
+/* What NCCL writes is looked at in passing. */
+static int write_list(FILE *to, const char *format, ...)
+{
+	va_list args;
+	int ret;
+
+	va_start(args, format);
+	ret = vfprintf(to, format, args);
+	va_end(args);
+	return ret;
+}
+
+static void try_streams(void)
+{
+	FILE *closed = fopen("/dev/null", "r"), *full = fopen("/dev/full", "w");
+	char big[8192];
+
+	memset(big, 'x', sizeof(big));
+	show("fwrite", (long)fwrite("h:1:2 [0] NCCL INFO Using network Socket\n", 1, 41, stdout));
+	show("fwrite none", (long)fwrite("x", 0, 4, stdout));
+	show("fwrite in words", (long)fwrite("abcdefgh\n", 3, 3, stdout));
+	show("fwrite for reading", (long)fwrite("x", 1, 1, closed));
+	show("fwrite full", (long)fwrite(big, 1, sizeof(big), full));
+	show("vfprintf", write_list(stdout, "%s:%d:%.2f:%c:%ld:%s%n\n", "text", 7, 2.5, 'c',
+				    1L << 40, "end", &(int){0}));
+	show("vfprintf many", write_list(stdout, "%d %d %d %d %d %d %d %d %f %f\n", 1, 2, 3, 4, 5,
+					 6, 7, 8, 9.0, 10.0));
+	show("vfprintf for reading", write_list(closed, "%d", 1));
+	(void)fclose(closed);
+	(void)fclose(full);
+}
+
 int main(void)
 {
 	setvbuf(stdout, NULL, _IONBF, 0); /* a child must not write it twice */
@@ -131,6 +164,7 @@ int main(void)
 	try_bind_and_connect();
 	try_names();
 	try_space();
+	try_streams();
 	try_fork();
 	return 0;
 }

@@ -22,6 +22,53 @@ def test_tcp_fallback(scratch):
     assert live(result)["TCP_FALLBACK"] == 2, "one line for each node"
 
 
+def talkative(subsystems, **more):
+    """NCCL says what it does, on the job's own stdout."""
+    return {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": subsystems, **more}
+
+
+def test_tcp_in_its_own_words(scratch):
+    """NCCL's lines are heard where it writes them, and they are still there."""
+    machine = make_rdma(scratch, ["rdmap0s6"])
+    result = run_on(scratch, machine, NODES, talkative("INIT"))
+    assert result.ok().out.count("NCCL INFO Using network Socket") >= 4, str(result)
+    finding = expect(scratch, result, "TCP_FALLBACK", "P0", [])
+    assert finding["confidence"] == "certain" and "says itself" in finding["summary"], finding
+    assert live(result)["TCP_FALLBACK"] == 2 and "(probable)" not in result.err, str(result)
+
+
+def test_tcp_in_the_words_of_a_new_release(scratch):
+    machine = make_rdma(scratch, ["rdmap0s6"])
+    result = run_on(scratch, machine, NODES, talkative("INIT", NSPY_FAKE_LOG="vfprintf"))
+    assert result.ok().out.count("NCCL INFO Using network Socket") >= 4, str(result)
+    assert live(result)["TCP_FALLBACK"] == 2 and "says itself" in result.err, str(result)
+
+
+def test_tcp_confirmed(scratch):
+    """Concluded when there is a communicator, seen at the first connection between nodes."""
+    machine = make_rdma(scratch, ["rdmap0s6"])
+    result = run_on(scratch, machine, [*NODES, "-n", "2", "--node-size", "1",
+                                       "--compute-ms", "800"], talkative("P2P"))
+    told = [line.split("TCP_FALLBACK")[1].split()[0] for line in result.ok().err.splitlines()
+            if "TCP_FALLBACK" in line]
+    assert sorted(told) == ["(confirmed)", "(confirmed)", "(probable)", "(probable)"], str(result)
+    assert told.index("(probable)") < told.index("(confirmed)"), str(result)
+    assert found(scratch)["TCP_FALLBACK"]["confidence"] == "certain", found(scratch)
+
+
+def test_other_network_in_its_own_words(scratch):
+    """A plugin that is linked in: nothing is mapped, but NCCL says that it uses it."""
+    machine = make_rdma(scratch, ["rdmap0s6"])
+    result = run_on(scratch, machine, NODES, talkative("INIT", NSPY_FAKE_NET="AWS Libfabric"))
+    expect_silence(scratch, result)
+
+
+def test_words_on_one_node(scratch):
+    machine = make_rdma(scratch, ["rdmap0s6"])
+    result = run_on(scratch, machine, ONE_NODE, talkative("INIT", NCCL_DEBUG_FILE="/dev/null"))
+    expect_silence(scratch, result)
+
+
 def test_tcp_on_one_node(scratch):
     machine = make_rdma(scratch, ["rdmap0s6"], nodes=False, down=["rdmap0s6"])
     result = run_on(scratch, machine, ONE_NODE, {"NCCL_NET_PLUGIN": "absent", "FI_PROVIDER": "tcp"})

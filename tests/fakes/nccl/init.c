@@ -21,9 +21,18 @@ FAKE_NCCL_API(ncclResult_t, GetUniqueId, (ncclUniqueId * id))
 	return fake_bootstrap_create(id);
 }
 
+/* What the lines say; the network itself is always the same. */
+const char *fake_network_name(void)
+{
+	const char *name = getenv("NSPY_FAKE_NET");
+
+	return name && *name ? name : "Socket";
+}
+
 /* The lines a plain installation without InfiniBand and plugins prints. */
 static void log_network(void)
 {
+	const char *name = fake_network_name();
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static bool told;
 	union fake_address address;
@@ -35,12 +44,12 @@ static void log_network(void)
 			  "NET/Plugin: Could not find: libnccl-net.so");
 		fake_info(FAKE_LOG_INIT | FAKE_LOG_NET, "NET/IB : No device found.");
 		fake_info(FAKE_LOG_INIT | FAKE_LOG_NET, "NET/Socket : Using [0]%s", text);
-		fake_info(FAKE_LOG_INIT | FAKE_LOG_NET, "Initialized NET plugin Socket");
+		fake_info(FAKE_LOG_INIT | FAKE_LOG_NET, "Initialized NET plugin %s", name);
 		told = true;
 	}
 	pthread_mutex_unlock(&lock);
-	fake_info(FAKE_LOG_INIT | FAKE_LOG_NET, "Assigned NET plugin Socket to comm");
-	fake_info(FAKE_LOG_INIT, "Using network Socket");
+	fake_info(FAKE_LOG_INIT | FAKE_LOG_NET, "Assigned NET plugin %s to comm", name);
+	fake_info(FAKE_LOG_INIT, "Using network %s", name);
 }
 
 static void log_init(const struct ncclComm *comm, const char *caller, const char *what)

@@ -53,6 +53,8 @@ void fake_warn(const char *where, int line, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void fake_log_version(void);
 const char *fake_last_error(void);
+/* The network that its lines name (NSPY_FAKE_NET). */
+const char *fake_network_name(void);
 #define WARN(where, ...) fake_warn(where, __LINE__, __VA_ARGS__)
 
 /* ---- netif.c ---- */

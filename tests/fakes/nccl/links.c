@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -267,23 +268,27 @@ int fake_connect(const union fake_address *address, int stop_fd)
 	return fd;
 }
 
-static const char *transport(const struct ncclComm *comm, int peer)
+static const char *transport(const struct ncclComm *comm, int peer, char *buffer, size_t bytes)
 {
-	const char *p2p = getenv("NCCL_P2P_DISABLE");
+	const char *p2p = getenv("NCCL_P2P_DISABLE"), *net = fake_network_name();
 
-	if (fake_peer_remote(comm, peer))
-		return "NET/Socket/0";
+	if (fake_peer_remote(comm, peer)) {
+		snprintf(buffer, bytes, "NET/%s/0%s", net,
+			 strcmp(net, "Socket") == 0 ? "" : "/GDRDMA");
+		return buffer;
+	}
 	return p2p && *p2p == '1' ? "SHM/direct/direct" : "P2P/IPC";
 }
 
 static void log_channel(const struct ncclComm *comm, int peer)
 {
 	const struct fake_peer *from = &comm->peers[comm->rank], *to = &comm->peers[peer];
+	char buffer[64];
 
 	fake_info(FAKE_LOG_INIT | FAKE_LOG_NET | FAKE_LOG_P2P,
 		  "Channel %02d/%d : %d[%d] -> %d[%d] %svia %s", 0, 0, from->rank, from->device,
 		  to->rank, to->device, fake_peer_remote(comm, peer) ? "[send] " : "",
-		  transport(comm, peer));
+		  transport(comm, peer, buffer, sizeof(buffer)));
 }
 
 /* A peer's process listens for as long as it lives, so one refusal is final here. */

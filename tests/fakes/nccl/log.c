@@ -113,13 +113,28 @@ static size_t put_prefix(char *line, size_t bytes)
 				(long)syscall(SYS_gettid), fake_gpu_current());
 }
 
+static void put_formatted(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	(void)vfprintf(output, format, args);
+	va_end(args);
+}
+
 static void put_line(char *line, size_t bytes, size_t length)
 {
+	const char *manner = getenv("NSPY_FAKE_LOG");
+
 	if (length > bytes - 2)
 		length = bytes - 2;
 	line[length] = '\n';
 	line[length + 1] = '\0';
-	fputs(line, output);
+	/* As releases up to 2.29 do it, and later ones. */
+	if (manner && strcmp(manner, "vfprintf") == 0)
+		put_formatted("%s", line);
+	else
+		(void)fwrite(line, 1, length + 1, output);
 	fflush(output);
 }
 

@@ -73,8 +73,9 @@ static ncclResult_t build(struct ncclComm *comm, const struct child_args *args, 
 	}
 	fake_links_register(comm);
 	fake_rail_connect(comm);
-	fake_info(FAKE_LOG_INIT | FAKE_LOG_NET, "Assigned NET plugin Socket to comm");
-	fake_info(FAKE_LOG_INIT, "Using network Socket");
+	fake_info(FAKE_LOG_INIT | FAKE_LOG_NET, "Assigned NET plugin %s to comm",
+		  fake_network_name());
+	fake_info(FAKE_LOG_INIT, "Using network %s", fake_network_name());
 	fake_log_topology(comm);
 	log_child(comm, args, "COMPLETE");
 	return ncclSuccess;
