@@ -6,7 +6,7 @@ import time
 
 import harness
 import jobs
-from harness import BUILD, FAKES
+from harness import ANALYZE, BUILD, FAKES, LIBRARY, RUN, TRAINJOB
 from machines import (MACHINE, NODES, ONE_NODE, PLUGIN, expect, expect_silence, found, live,
                       make_rdma, run_on, told_by)
 
@@ -120,6 +120,49 @@ def test_unused_port_down(scratch):
     machine = make_rdma(scratch, ["mlx5_0", "mlx5_1"], driver="mlx5_core", down=["mlx5_1"])
     result = run_on(scratch, machine, NODES, {"NCCL_IB_HCA": "=mlx5_0"})
     assert "NIC_PORT_DOWN" not in found(scratch) and "NIC_PORT_DOWN" not in live(result)
+
+
+def test_nics_missing(scratch):
+    """Of a kind of machine whose number of devices is known."""
+    machine = make_rdma(scratch, [f"rdmap{i}s0" for i in range(3)])
+    scratch.file("machine/dmi/product_name", "p4d.24xlarge\n")
+    result = run_on(scratch, machine, NODES)
+    finding = expect(scratch, result, "NIC_COUNT_LOW", "P1", [])
+    assert "3 EFA devices where a p4d.24xlarge has 4" in finding["summary"], finding
+    assert live(result)["NIC_COUNT_LOW"] == 2, "one line for each node"
+
+
+def test_nics_complete(scratch):
+    machine = make_rdma(scratch, [f"rdmap{i}s0" for i in range(4)])
+    scratch.file("machine/dmi/product_name", "p4d.24xlarge\n")
+    result = run_on(scratch, machine, NODES)
+    assert "NIC_COUNT_LOW" not in found(scratch) and "NIC_COUNT_LOW" not in live(result)
+
+
+def on_machines(scratch, types):
+    """A job with each rank on a machine of its own, of these types."""
+    harness.need(TRAINJOB, LIBRARY, RUN, ANALYZE)
+    for rank, kind in enumerate(types):
+        scratch.file(f"machine{rank}/dmi/product_name", kind + "\n")
+    launcher = f"{MACHINE} {scratch.path}/machine%r {RUN} -o {scratch.traces} --"
+    result = scratch.run([TRAINJOB, "-n", str(len(types)), "--steps", "60", "--compute-ms", "40",
+                          "--no-verify", "--launcher", launcher])
+    if result.status == 77 or "status 77" in result.err:
+        raise harness.Skip("no namespaces of our own here")
+    return result.ok()
+
+
+def test_other_machine(scratch):
+    result = on_machines(scratch, ["p5.48xlarge", "p5.48xlarge", "p4d.24xlarge", "p5.48xlarge"])
+    assert live(result) == {"MIXED_HARDWARE": 1}, str(result)
+    assert "rank 2 (node " in result.err and "p4d.24xlarge, 3 others p5.48xlarge" in result.err, \
+        str(result)
+    assert jobs.culprit_ranks(found(scratch)["MIXED_HARDWARE"]) == [2], found(scratch)
+
+
+def test_same_machines(scratch):
+    assert not live(on_machines(scratch, ["p5.48xlarge"] * 4))
+    assert "MIXED_HARDWARE" not in found(scratch)
 
 
 def make_modules(scratch, taint, peermem):

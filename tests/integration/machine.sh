@@ -4,7 +4,8 @@
 # it is seen outside: machine.sh DIRECTORY COMMAND...
 #   DIRECTORY/class   becomes /sys/class       DIRECTORY/dev     is added to /dev
 #   DIRECTORY/shm.mb  size of /dev/shm in MiB
-#   DIRECTORY/module  becomes /sys/module
+#   DIRECTORY/module  becomes /sys/module      DIRECTORY/dmi     becomes /sys/devices/virtual/dmi/id
+# %r in DIRECTORY is the rank.
 # Exit status 77: the kernel does not allow it.
 set -eu
 if [ "${1:-}" != inside ]; then
@@ -12,6 +13,7 @@ if [ "${1:-}" != inside ]; then
     exec unshare -Urm "$0" inside "$@"
 fi
 root=$2
+case $root in *%r*) root=${root%%\%r*}$RANK${root#*%r} ;; esac
 shift 2
 if [ -d "$root/class" ]; then
     mount -t tmpfs none /sys/class || exit 77
@@ -20,6 +22,12 @@ fi
 if [ -d "$root/module" ]; then
     mount -t tmpfs none /sys/module || exit 77
     cp -R "$root/module/." /sys/module/
+fi
+if [ -d "$root/dmi" ]; then
+    # Not every machine has one to mount over.
+    mount -t tmpfs none /sys/devices/virtual || exit 77
+    mkdir -p /sys/devices/virtual/dmi
+    cp -R "$root/dmi" /sys/devices/virtual/dmi/id
 fi
 if [ -d "$root/dev" ]; then
     mkdir -p "$root/newdev"
