@@ -178,6 +178,7 @@ void nspy_stop(int status)
 	nspy_service_stop();
 	if (nspy_core.writer_running)
 		(void)nspy_writer_stop(EXIT_WAIT_MS);
+	nspy_service_ended();
 }
 
 static __attribute__((constructor)) void loaded(void)

@@ -9,9 +9,11 @@
 #include <string.h>
 
 #include "call_failures.h"
+#include "clock.h"
 #include "core.h"
 #include "cuda_driver.h"
 #include "facts.h"
+#include "fold.h"
 #include "helper.h"
 #include "host_facts.h"
 #include "libc_failures.h"
@@ -128,7 +130,9 @@ static void tell(const struct nspy_rule_hit *hit, void *unused)
 	done.said[place].probable = hit->probable;
 	(void)snprintf(key, sizeof(key), "finding.%s", hit->id);
 	nspy_facts_add(key, hit->text);
-	if (!may_speak(hit->scope) || done.lines >= LINES_MAX)
+	if (!may_speak(hit->scope) || done.lines >= LINES_MAX ||
+	    (hit->scope == NSPY_RULE_RANK &&
+	     !nspy_fold_claim(hit->id, hit->text, nspy_monotonic_ns())))
 		return;
 	done.lines++;
 	if (hit->scope == NSPY_RULE_RANK && nspy_core.id.rank >= 0)
@@ -189,6 +193,7 @@ void nspy_judge_start(void)
 	memset(&done, 0, sizeof(done));
 	atomic_store(&comms_good, 0);
 	atomic_store(&comms_failed, 0);
+	nspy_fold_start();
 	nspy_call_failures_start();
 }
 
@@ -266,6 +271,7 @@ void nspy_judge_tick(uint64_t now_ns)
 	nspy_cuda_driver_facts(false);
 	if (changed)
 		judge(now_ns);
+	nspy_fold_tell(now_ns, false);
 }
 
 void nspy_judge_last(uint64_t now_ns)
@@ -278,5 +284,6 @@ void nspy_judge_last(uint64_t now_ns)
 		judge(now_ns);
 	nspy_call_failures_tell(now_ns, true, tell);
 	nspy_cuda_driver_facts(true);
+	nspy_fold_tell(now_ns, true);
 	nspy_helper_end();
 }

@@ -33,3 +33,10 @@ void nspy_service_stop(void)
 		if (s->stop)
 			s->stop();
 }
+
+void nspy_service_ended(void)
+{
+	for (const struct nspy_service *s = services; s; s = s->next)
+		if (s->ended)
+			s->ended();
+}

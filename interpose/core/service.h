@@ -16,6 +16,9 @@ struct nspy_service {
 	void (*write)(void);
 	/* The process ends. context: the exiting thread, async-signal-safe. */
 	void (*stop)(void);
+	/* The writer has done its last work, or has been waited for long enough. context: as stop.
+	 */
+	void (*ended)(void);
 	const struct nspy_service *next; /* set by nspy_service_register */
 };
 
@@ -25,5 +28,6 @@ void nspy_service_register(struct nspy_service *service);
 void nspy_service_start(void);
 void nspy_service_write(void);
 void nspy_service_stop(void);
+void nspy_service_ended(void);
 
 #endif

@@ -11,6 +11,7 @@
 #include "clock.h"
 #include "core.h"
 #include "devices.h"
+#include "fold.h"
 #include "say.h"
 
 #define PAUSE_NS        60000000000ull
@@ -19,8 +20,8 @@
 
 enum topic { TOPIC_CQ, TOPIC_REACH, TOPIC_REG, TOPIC_EFA, TOPIC_TCP, TOPICS };
 
-/* Whether this topic may speak again. */
-static bool may(enum topic topic)
+/* Whether this topic may speak again, and no other rank of the node has said the same. */
+static bool may(enum topic topic, const char *id, const char *words)
 {
 	static uint64_t next[TOPICS];
 	uint64_t now = nspy_monotonic_ns();
@@ -28,7 +29,7 @@ static bool may(enum topic topic)
 	if (now < next[topic])
 		return false;
 	next[topic] = now + PAUSE_NS;
-	return true;
+	return nspy_fold_claim(id, words, now);
 }
 
 static void who(char *ret, size_t room)
@@ -46,13 +47,13 @@ static void tell_completion(const struct nspy_fabric_event *event, const struct 
 	bool efa = rail && strncmp(rail->provider, "efa", 3) == 0;
 	bool reach = event->error == EHOSTUNREACH || event->error == ENETUNREACH ||
 		     (efa && event->provider == EFA_UNREACHABLE);
+	const char *id = reach ? "FABRIC_PEER_UNREACHABLE" : "FABRIC_CQ_ERROR";
 	char me[64];
 
-	if (!may(reach ? TOPIC_REACH : TOPIC_CQ))
+	if (!may(reach ? TOPIC_REACH : TOPIC_CQ, id, event->more))
 		return;
 	who(me, sizeof(me));
-	nspy_say(NSPY_SAY_FAIL, "%s: %s on %s: error %d, %s's own %d%s%s%s%s",
-		 reach ? "FABRIC_PEER_UNREACHABLE" : "FABRIC_CQ_ERROR", me,
+	nspy_say(NSPY_SAY_FAIL, "%s: %s on %s: error %d, %s's own %d%s%s%s%s", id, me,
 		 rail && rail->domain[0] ? rail->domain : "the network", event->error,
 		 rail && rail->provider[0] ? rail->provider : "the provider", event->provider,
 		 event->more[0] ? " " : "", event->more, peer && peer->name[0] ? ", peer " : "",
@@ -64,7 +65,7 @@ static void tell_registration(const struct nspy_fabric_event *event)
 	uint64_t limit = event->values[NSPY_NET_REG_LIMIT];
 	char me[64], bound[48];
 
-	if (!may(TOPIC_REG))
+	if (!may(TOPIC_REG, "RDMA_REG_MR_FAILED", event->text))
 		return;
 	who(me, sizeof(me));
 	if (limit == NSPY_NET_UNLIMITED || event->values[NSPY_NET_REG_MAY_LOCK])
@@ -83,7 +84,7 @@ static void tell_getinfo(const struct nspy_fabric_event *event)
 	char me[64];
 
 	if (event->error != ENODATA || strcmp(event->text, "efa") != 0 || !nspy_device_any("efa") ||
-	    !may(TOPIC_EFA))
+	    !may(TOPIC_EFA, "EFA_PROVIDER_UNAVAILABLE", ""))
 		return;
 	who(me, sizeof(me));
 	nspy_say(NSPY_SAY_FAIL,
@@ -140,7 +141,7 @@ void nspy_tell_rails(void)
 		if (is_socket(rail->provider))
 			name = rail->provider;
 	}
-	if (!name || !may(TOPIC_TCP))
+	if (!name || !may(TOPIC_TCP, "TCP_FALLBACK", name))
 		return;
 	who(me, sizeof(me));
 	nspy_say(NSPY_SAY_FAIL,

@@ -14,6 +14,7 @@
 
 #include "activity.h"
 #include "core.h"
+#include "fold.h"
 #include "live.h"
 #include "trace_stat.h"
 
@@ -30,7 +31,7 @@
 
 struct exit_note {
 	int32_t code;
-	_Atomic uint32_t exited; /* 1 = code holds */
+	_Atomic uint32_t exited; /* 1 = code holds; 2 = and nothing more comes */
 };
 
 /* As the kernel writes it; glibc's readdir allocates. */
@@ -89,8 +90,8 @@ static bool ends_with(const char *name, const char *suffix)
 	return n >= s && strcmp(name + n - s, suffix) == 0;
 }
 
-/* Calls take() for every status file whose name begins so. */
-static void for_each_page(const char *prefix, char *entries, size_t bytes,
+/* Calls take() for every file whose name begins and ends so. */
+static void for_each_file(const char *prefix, const char *suffix, char *entries, size_t bytes,
 			  void (*take)(const char *name))
 {
 	int dir = open(SHM_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -104,14 +105,21 @@ static void for_each_page(const char *prefix, char *entries, size_t bytes,
 
 			at += e->bytes;
 			if (strncmp(e->name, prefix, strlen(prefix)) == 0 &&
-			    ends_with(e->name, NSPY_STATUS_SUFFIX))
+			    ends_with(e->name, suffix))
 				take(e->name);
 		}
 	}
 	close(dir);
 }
 
+static void for_each_page(const char *prefix, char *entries, size_t bytes,
+			  void (*take)(const char *name))
+{
+	for_each_file(prefix, NSPY_STATUS_SUFFIX, entries, bytes, take);
+}
+
 static void remove_leftover(const char *name);
+static void remove_told(const char *name);
 
 /* pages once it is complete: whoever ends the process is another thread than the watcher. */
 static struct pages *_Atomic published;
@@ -148,6 +156,7 @@ bool nspy_pages_start(void)
 	pages->began_ns = own_start_ns();
 	(void)snprintf(mine, sizeof(mine), "ncclspy.%u.", nspy_core.id.uid);
 	for_each_page(mine, pages->entries, sizeof(pages->entries), remove_leftover);
+	for_each_file(mine, NSPY_FOLD_SUFFIX, pages->entries, sizeof(pages->entries), remove_told);
 	pages->shared = nspy_live_map_file(pages->path, FILE_BYTES);
 	if (!pages->shared)
 		return false;
@@ -355,7 +364,7 @@ static bool parse_owner(const char *name, uint64_t *ret_pidns, uint64_t *ret_pid
 	return *end == '.';
 }
 
-/* Counts processes that still run, by what their name and their exit note say. */
+/* Counts processes that are not at their end, by what their name and their exit note say. */
 static void count_running(const char *name)
 {
 	uint64_t pidns, pid;
@@ -374,7 +383,8 @@ static void count_running(const char *name)
 			atomic_fetch_add_explicit(&others, 1, memory_order_relaxed);
 		return;
 	}
-	if (pread(fd, &note, sizeof(note), EXIT_OFFSET) != (ssize_t)sizeof(note) || !note.exited)
+	if (pread(fd, &note, sizeof(note), EXIT_OFFSET) != (ssize_t)sizeof(note) ||
+	    note.exited != 2)
 		atomic_fetch_add_explicit(&others, 1, memory_order_relaxed);
 	close(fd);
 }
@@ -409,6 +419,27 @@ static void remove_leftover(const char *name)
 		unlink_page(name);
 }
 
+/* What was told by a job of which nobody lives (fold.h). */
+static void remove_told(const char *name)
+{
+	_Alignas(8) char entries[2048];
+	char prefix[NSPY_NAME_MAX], path[NSPY_PATH_MAX];
+	struct timespec now;
+	struct stat st;
+	int fd;
+
+	(void)snprintf(path, sizeof(path), SHM_DIR "/%.255s", name);
+	fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return;
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (nspy_fstat(fd, &st) == 0 &&
+	    st.st_mtim.tv_sec + (time_t)(LEFTOVER_NS / 1000000000u) < now.tv_sec &&
+	    job_prefix(name, prefix, sizeof(prefix)) && !running(prefix, entries, sizeof(entries)))
+		unlink_page(name);
+	close(fd);
+}
+
 void nspy_pages_remove(void)
 {
 	const struct pages *made = atomic_load_explicit(&published, memory_order_acquire);
@@ -420,6 +451,9 @@ void nspy_pages_remove(void)
 	 * Pages of those that left stay for the ones that may still wait for them. Each has put
 	 * down its note before it counts, so the last one finds nobody.
 	 */
-	if (!running(made->prefix, entries, sizeof(entries)))
-		for_each_page(made->prefix, entries, sizeof(entries), unlink_page);
+	atomic_store(&((struct exit_note *)(made->shared + EXIT_OFFSET))->exited, 2);
+	if (running(made->prefix, entries, sizeof(entries)))
+		return;
+	for_each_page(made->prefix, entries, sizeof(entries), unlink_page);
+	for_each_file(made->prefix, NSPY_FOLD_SUFFIX, entries, sizeof(entries), unlink_page);
 }

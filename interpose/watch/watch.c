@@ -229,7 +229,6 @@ static void write_files(void)
 static void stop(void)
 {
 	nspy_pages_say_exit(nspy_core.head->exit_code);
-	nspy_pages_remove();
 	nspy_prom_stop();
 }
 
@@ -239,6 +238,7 @@ static __attribute__((constructor)) void loaded(void)
 		.start = start,
 		.write = write_files,
 		.stop = stop,
+		.ended = nspy_pages_remove,
 	};
 
 	nspy_service_register(&service);

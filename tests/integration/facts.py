@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is said live, and in the report, about machines, settings and libraries, on made-up ones."""
 import os
+import re
 import socket
 import time
 
@@ -261,6 +262,36 @@ def test_call_failed(scratch):
     assert "ncclAllReduce returned 3 (internal error)" in result.err, str(result)
     finding = found(scratch)["NCCL_CALL_FAILED"]
     assert jobs.culprit_ranks(finding) == [2], finding
+
+
+def test_call_failed_on_all(scratch):
+    """What all ranks of a node would say is said once, with their number."""
+    result = faulty(scratch, "op=all_reduce,nth=3,do=fail:3", "-n", "8", "--node-size", "4")
+    assert len(told_by(result, "NCCL_CALL_FAILED")) == 2, str(result)
+    others = [int(count) for count in
+              re.findall(r"NCCL_CALL_FAILED: the same of (\d+) (?:other|more) ranks? of node", result.err)]
+    assert all(0 < count < 4 for count in others), str(result)
+    assert "on all 8 ranks" in found(scratch)["NCCL_CALL_FAILED"]["summary"], found(scratch)
+
+
+def test_nothing_stays_in_shared_memory(scratch):
+    """Not even of ranks that all fail at once, each with something to say at its end."""
+    scratch.file("machine/shm.mb", "64")
+    job = [RUN, "-o", scratch.traces, "--", TRAINJOB, *ONE_NODE, "--timeout", "20"]
+    result = scratch.run([MACHINE, os.path.join(scratch.path, "machine"), "sh", "-c",
+                          '"$@"; find /dev/shm -name "ncclspy.*"', "sh", *job],
+                         {"NSPY_FAKE": "op=all_reduce,nth=3,do=fail:3"})
+    if result.status == 77:
+        raise harness.Skip("no namespaces of our own here")
+    assert len(told_by(result, "NCCL_CALL_FAILED")) == 1, str(result)
+    assert "/dev/shm/" not in result.out, str(result)
+
+
+def test_calls_failed_for_different_reasons(scratch):
+    result = faulty(scratch, "rank=0-1,op=all_reduce,nth=3,do=fail:3;"
+                             "rank=2-3,op=all_reduce,nth=3,do=fail:5")
+    assert len(told_by(result, "NCCL_CALL_FAILED")) == 2, str(result)
+    assert "internal error" in result.err and "invalid usage" in result.err, str(result)
 
 
 def test_device_fault(scratch):
