@@ -407,6 +407,49 @@ def test_musl(scratch):
     assert line[0].startswith("[FAIL]") and "musl" in line[0], str(result)
 
 
+def static_program(scratch, flag):
+    """A program without a loader that becomes its arguments, or ends with status 5."""
+    source = scratch.file("s.c", """
+        #include <stdio.h>
+        #include <unistd.h>
+        int main(int argc, char **argv)
+        {
+            if (argc > 1)
+                execv(argv[1], argv + 1);
+            puts("without a loader");
+            return 5;
+        }
+        """)
+    program = scratch.file("s" + flag)
+    if scratch.run(["cc", flag, "-o", program, source]).status != 0:
+        raise harness.Skip(f"no compiler for {flag}")
+    return program
+
+
+def check_static(scratch, flag):
+    """Nothing of it can be seen: it runs as without us, the launcher knows, children are seen."""
+    harness.need(RUN, LIBRARY, jobs.CALLER)
+    program = static_program(scratch, flag)
+    launch = [RUN, "-v", "-o", scratch.traces, "--"]
+    result = scratch.run([*launch, program])
+    assert (result.status, result.out) == (5, "without a loader\n"), str(result)
+    assert "no NCCL call seen: " in result.err and "statically" in result.err, str(result)
+    nothing_recorded(scratch)
+    checked = scratch.run([RUN, "-o", scratch.traces, "--check", "--", program])
+    line = [text for text in checked.out.splitlines() if "] program:" in text]
+    assert line and line[0].startswith("[FAIL]") and "statically" in line[0], str(checked)
+    scratch.run([*launch, program, jobs.CALLER, "init", "7", "destroy"], without()).ok()
+    seen(scratch, 7)
+
+
+def test_static_program(scratch):
+    check_static(scratch, "-static")
+
+
+def test_static_pie_program(scratch):
+    check_static(scratch, "-static-pie")
+
+
 def test_switched_off(scratch):
     """NCCLSPY=0: calls are passed on to the right copy, and probes are answered rightly."""
     env = dict(preload(scratch), NCCLSPY="0")
