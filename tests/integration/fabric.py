@@ -83,6 +83,21 @@ def pingpong(scratch, provider, endpoint, count, environment):
     return [scratch.finish(server), client]
 
 
+def by_domain(records):
+    """{(rank, domain, provider): sums of the counters}"""
+    rails = {(record["rank"], record["id"]): (record["domain"], record["provider"])
+             for record in records if record["kind"] == "rail"}
+    peers = {(record["rank"], record["id"]): (record["rank"], record["rail"])
+             for record in records if record["kind"] == "peer"}
+    sums = collections.defaultdict(collections.Counter)
+    for record in records:
+        if record["kind"] == "traffic":
+            domain = rails[peers[record["rank"], record["peer"]]]
+            for name in COUNTS:
+                sums[(record["rank"], *domain)][name] += int(record[name])
+    return sums
+
+
 def check_pingpong(scratch, provider, endpoint, injects):
     count = 20
     if not shutil.which("fi_pingpong"):
@@ -96,8 +111,14 @@ def check_pingpong(scratch, provider, endpoint, injects):
             (after.status, after.err, without_times(after.out)), f"{before}\n{after}"
         # What it says itself: so many of 1 KiB sent, so many received.
         assert without_times(after.out)[1][:3] == ["1k", str(count), f"={count}"], str(after)
-    sums = traffic(dump(scratch))
+    records = dump(scratch)
+    sums = traffic(records)
     assert sorted(sums) == [0, 1], sums
+    domains = {key: one for key, one in by_domain(records).items() if one["completions"]}
+    # Each used one domain, and that has all of it.
+    assert sorted(key[0] for key in domains) == [0, 1], domains
+    for (rank, domain, name), one in domains.items():
+        assert domain and provider in name and one == sums[rank], (rank, domain, name, one)
     for one in sums.values():
         # One more at the end, of four bytes, tells the other side that it is over.
         assert one["sends"] == count + 1 and one["send_bytes"] == count * 1024 + 4, one
