@@ -85,7 +85,7 @@ static void report(const struct nspy_case *c, struct nspy_findings *out,
 	struct nspy_finding *finding;
 	struct nspy_str s = {0};
 	size_t different = 0, concerned = 0;
-	bool all;
+	bool all, seen = false;
 
 	finding = nspy_findings_add(out, (enum nspy_finding_id)nspy_catalog_find(id));
 	finding->priority = 2;
@@ -96,14 +96,16 @@ static void report(const struct nspy_case *c, struct nspy_findings *out,
 			continue;
 		if (group->hit.priority < finding->priority)
 			finding->priority = group->hit.priority;
-		if (group->hit.probable)
-			finding->confidence = NSPY_PROBABLE;
+		seen |= !group->hit.probable;
 		if (!most || group->procs.count > most->procs.count)
 			most = group;
 		concerned += group->procs.count;
 		if (different++ < TOLD_MAX)
 			tell_group(finding, group);
 	}
+	/* What one has seen is what the others had to conclude. */
+	if (!seen)
+		finding->confidence = NSPY_PROBABLE;
 	all = concerned == c->attempt->proc_count && concerned > 1;
 	for (size_t g = 0; g < groups->count && !all; g++) {
 		for (size_t i = 0; i < groups->items[g].procs.count; i++) {

@@ -19,12 +19,14 @@
 #include "libc_failures.h"
 #include "rules.h"
 #include "say.h"
+#include "tcp_data.h"
 #include "trace_reader.h"
 
 #define SAID_MAX   64u
 #define LINES_MAX  8u             /* of one process; what is left is in the report */
 #define AGAIN_NS   10000000000ull /* memory of the job */
 #define PENDING_NS 5000000000ull  /* from the start */
+#define TCP_NS     500000000ull   /* between looks at what NCCL's connections carry */
 
 static _Atomic uint32_t comms_good, comms_failed;
 static _Atomic bool again;
@@ -35,7 +37,7 @@ static struct {
 		bool probable;
 	} said[SAID_MAX];
 	uint32_t said_count, lines;
-	uint64_t begin_ns, next_ns;
+	uint64_t begin_ns, next_ns, next_tcp_ns;
 	bool machine_done, objects_done, helper_done;
 	bool pending; /* whether a communicator comes up is not to be judged yet */
 } done;
@@ -114,6 +116,17 @@ static bool was_said(const char *id)
 	return place_of(id) < SAID_MAX;
 }
 
+/* Not every rank of a node may see it: only those with a connection to another node, say. */
+static bool may_tell(const struct nspy_rule_hit *hit, bool confirmed)
+{
+	uint64_t now_ns = nspy_monotonic_ns();
+
+	if (confirmed && hit->scope == NSPY_RULE_NODE)
+		return nspy_fold_claim(hit->id, "confirmed", now_ns);
+	return may_speak(hit->scope) &&
+	       (hit->scope != NSPY_RULE_RANK || nspy_fold_claim(hit->id, hit->text, now_ns));
+}
+
 static void tell(const struct nspy_rule_hit *hit, void *unused)
 {
 	uint32_t place = place_of(hit->id);
@@ -130,9 +143,7 @@ static void tell(const struct nspy_rule_hit *hit, void *unused)
 	done.said[place].probable = hit->probable;
 	(void)snprintf(key, sizeof(key), "finding.%s", hit->id);
 	nspy_facts_add(key, hit->text);
-	if (!may_speak(hit->scope) || done.lines >= LINES_MAX ||
-	    (hit->scope == NSPY_RULE_RANK &&
-	     !nspy_fold_claim(hit->id, hit->text, nspy_monotonic_ns())))
+	if (done.lines >= LINES_MAX || !may_tell(hit, confirmed))
 		return;
 	done.lines++;
 	if (hit->scope == NSPY_RULE_RANK && nspy_core.id.rank >= 0)
@@ -194,6 +205,7 @@ void nspy_judge_start(void)
 	atomic_store(&comms_good, 0);
 	atomic_store(&comms_failed, 0);
 	nspy_fold_start();
+	nspy_tcp_start();
 	nspy_call_failures_start();
 }
 
@@ -217,6 +229,17 @@ static void say_probe(void)
 	if (text && may_speak(NSPY_RULE_NODE))
 		nspy_say(NSPY_SAY_INFO, "node %.60s, probe of the network plugin: %.300s",
 			 nspy_core.id.node, text);
+}
+
+/* Probable is not enough: what do NCCL's connections carry? */
+static bool look_at_connections(uint64_t now_ns, bool last)
+{
+	uint32_t place = place_of("TCP_FALLBACK");
+
+	if (place == SAID_MAX || !done.said[place].probable || (!last && now_ns < done.next_tcp_ns))
+		return false;
+	done.next_tcp_ns = now_ns + TCP_NS;
+	return nspy_tcp_look();
 }
 
 static bool look(uint64_t now_ns, bool last)
@@ -259,6 +282,7 @@ static bool look(uint64_t now_ns, bool last)
 		changed = true;
 		say_probe();
 	}
+	changed |= look_at_connections(now_ns, last);
 	changed |= atomic_exchange_explicit(&again, false, memory_order_acquire);
 	return nspy_libc_failures_tell(&creations) || changed;
 }

@@ -14,7 +14,9 @@
 #include <sys/vfs.h>
 
 #include "clock.h"
+#include "copies.h"
 #include "facts.h"
+#include "tcp_data.h"
 #include "versions.h"
 
 #define FAILURES_MAX 16u
@@ -125,6 +127,8 @@ void nspy_failed_connect(int fd, const struct sockaddr *address, socklen_t bytes
 		atomic_store_explicit(&p->fd, 0, memory_order_relaxed);
 		copy_address(&p->address, address);
 		atomic_store_explicit(&p->fd, fd + 1, memory_order_release);
+		if (nspy_is_nccl(caller))
+			nspy_tcp_note(fd, &p->address);
 	} else {
 		copy_address(&target.address, address);
 		note(CONNECT, error, &target, caller);

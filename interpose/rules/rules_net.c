@@ -263,6 +263,7 @@ static bool tcp_fallback(const struct nspy_rule_facts *facts, struct nspy_rule_h
 {
 	const char *devices = nspy_rule_get(facts, "rdma.devices");
 	const char *failed = nspy_rule_get(facts, "nccl.net_failed");
+	const char *carried = nspy_rule_get(facts, "nccl.tcp_mib");
 	const char *why;
 
 	if (facts->span != NSPY_SPAN_NODES || !nspy_rule_rdma(facts, NULL) ||
@@ -279,6 +280,13 @@ static bool tcp_fallback(const struct nspy_rule_facts *facts, struct nspy_rule_h
 	}
 	if (!why || !nspy_rule_is(facts, "net.looked", "1"))
 		return false;
+	if (carried) {
+		nspy_rule_say(hit, 0, NSPY_RULE_NODE,
+			      "NCCL uses TCP between nodes, a connection of its own has carried "
+			      "%.12s MiB: %s; RDMA devices here: %.90s",
+			      carried, why, devices ? devices : "not listed");
+		return true;
+	}
 	nspy_rule_say(hit, 0, NSPY_RULE_NODE,
 		      "NCCL will probably use TCP between nodes: %s; RDMA devices here: %.120s",
 		      why, devices ? devices : "not listed");

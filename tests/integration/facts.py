@@ -57,6 +57,18 @@ def test_tcp_confirmed(scratch):
     assert found(scratch)["TCP_FALLBACK"]["confidence"] == "certain", found(scratch)
 
 
+def test_tcp_seen(scratch):
+    """NCCL says nothing, but its connections carry more than setting up needs."""
+    machine = make_rdma(scratch, ["rdmap0s6"])
+    result = run_on(scratch, machine, [*NODES, "-n", "2", "--node-size", "1", "--count", "6000000",
+                                       "--compute-ms", "700"])
+    told = [line.split("TCP_FALLBACK")[1].split()[0] for line in result.ok().err.splitlines()
+            if "TCP_FALLBACK" in line and "[FAIL]" in line]
+    assert sorted(told) == ["(confirmed)", "(confirmed)", "(probable)", "(probable)"], str(result)
+    finding = found(scratch)["TCP_FALLBACK"]
+    assert finding["confidence"] == "certain" and " MiB: " in finding["summary"], finding
+
+
 def test_other_network_in_its_own_words(scratch):
     """A plugin that is linked in: nothing is mapped, but NCCL says that it uses it."""
     machine = make_rdma(scratch, ["rdmap0s6"])
