@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "account.h"
 #include "cells.h"
 #include "map.h"
 #include "net.h"
@@ -281,6 +282,7 @@ struct nspy_proc {
 	uint64_t cuda_errors;
 	struct nspy_memory memory;
 	struct nspy_net_view net;
+	struct nspy_account account; /* of a part: see nspy_proc_account */
 	struct nspy_trouble *troubles;
 	size_t trouble_count, trouble_capacity;
 };

@@ -15,6 +15,7 @@
 #include "activity.h"
 #include "core.h"
 #include "live.h"
+#include "trace_control.h"
 #include "trace_stat.h"
 
 #define SHM_DIR "/dev/shm"
@@ -80,6 +81,14 @@ static bool make_names(void)
 	(void)snprintf(pages->path, sizeof(pages->path), "%.*s%s", (int)stem, live,
 		       NSPY_STATUS_SUFFIX);
 	return job_prefix(name + 1, pages->prefix, sizeof(pages->prefix));
+}
+
+void nspy_pages_prefix(char *ret, size_t bytes)
+{
+	const char *name = strrchr(nspy_core.id.live_path, '/');
+
+	if (!job_prefix(name ? name + 1 : "", ret, bytes))
+		ret[0] = '\0';
 }
 
 static bool ends_with(const char *name, const char *suffix)
@@ -324,6 +333,15 @@ static void unlink_page(const char *name)
 	(void)unlink(path);
 }
 
+/* Commands to a job that is gone. */
+static void unlink_control(const char *prefix)
+{
+	char path[NSPY_PATH_MAX];
+
+	(void)snprintf(path, sizeof(path), SHM_DIR "/%.120s%s", prefix, NSPY_CONTROL_SUFFIX + 1);
+	(void)unlink(path);
+}
+
 void nspy_pages_say_exit(int exit_code)
 {
 	const struct pages *made = atomic_load_explicit(&published, memory_order_acquire);
@@ -405,8 +423,10 @@ static void remove_leftover(const char *name)
 	    page.published_real_ns + LEFTOVER_NS > (uint64_t)now.tv_sec * 1000000000u ||
 	    nspy_activity_alive(page.pid, page.starttime) != NSPY_ALIVE_NO)
 		return;
-	if (job_prefix(name, prefix, sizeof(prefix)) && !running(prefix, entries, sizeof(entries)))
-		unlink_page(name);
+	if (!job_prefix(name, prefix, sizeof(prefix)) || running(prefix, entries, sizeof(entries)))
+		return;
+	unlink_page(name);
+	unlink_control(prefix);
 }
 
 void nspy_pages_remove(void)
@@ -420,6 +440,8 @@ void nspy_pages_remove(void)
 	 * Pages of those that left stay for the ones that may still wait for them. Each has put
 	 * down its note before it counts, so the last one finds nobody.
 	 */
-	if (!running(made->prefix, entries, sizeof(entries)))
+	if (!running(made->prefix, entries, sizeof(entries))) {
 		for_each_page(made->prefix, entries, sizeof(entries), unlink_page);
+		unlink_control(made->prefix);
+	}
 }

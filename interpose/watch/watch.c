@@ -9,13 +9,16 @@
 
 #include "across.h"
 #include "active.h"
+#include "account.h"
 #include "clock.h"
+#include "control.h"
 #include "core.h"
 #include "event.h"
 #include "exchange.h"
 #include "gather.h"
 #include "hook.h"
 #include "live.h"
+#include "mode.h"
 #include "odd.h"
 #include "outbox.h"
 #include "pages.h"
@@ -44,7 +47,7 @@ struct nspy_limits nspy_watch_limits(void)
 	const struct nspy_env *env = &nspy_core.env;
 	struct nspy_limits limits = {
 		.note_ns = env->NCCLSPY_HANG_NOTE_S * NS_PER_S,
-		.hang_ns = env->NCCLSPY_HANG_S * NS_PER_S,
+		.hang_ns = nspy_control_hang_s() * NS_PER_S,
 		.start_ns = env->NCCLSPY_HANG_START_S * NS_PER_S,
 		.confirm_ns = NS_PER_S,
 		.warm_up_rounds = WARM_UP_ROUNDS,
@@ -111,6 +114,17 @@ static struct nspy_limits patient(const struct nspy_limits *limits)
 	return twice;
 }
 
+/* Something has happened: what is only in memory belongs into files, on every rank. */
+static void look_for_events(const struct nspy_local *local, const struct nspy_status *own)
+{
+	static uint64_t dumped_key;
+	uint64_t key = own->event_key ? own->event_key : told_by_others(local);
+
+	if (key && key != dumped_key)
+		nspy_mode_ask_dump();
+	dumped_key = key;
+}
+
 static void speak(const struct nspy_local *local, struct nspy_status *own, uint64_t now_ns,
 		  const struct nspy_limits *limits)
 {
@@ -119,6 +133,8 @@ static void speak(const struct nspy_local *local, struct nspy_status *own, uint6
 	struct nspy_view view;
 
 	if (!nspy_across_wanted(local)) {
+		if (own->control_id || own->mode != NSPY_MODE_RECORD)
+			nspy_across_post(local, now_ns);
 		judge(local->pages, local->count, now_ns, limits, told, own);
 		/* Rank 0 speaks for the job; without it a later speaker has nothing to add. */
 		if (local->pages[local->own].rank <= 0) {
@@ -138,6 +154,15 @@ static void speak(const struct nspy_local *local, struct nspy_status *own, uint6
 	nspy_odd_look(view.pages, view.count);
 }
 
+/* Nobody is judged; only the next command is waited for. */
+static void be_off(const struct nspy_local *local, struct nspy_status *own, uint64_t now_ns)
+{
+	nspy_event_silent();
+	own->event_key = 0;
+	if (local->own < local->count && local->speaker == local->own)
+		nspy_across_post(local, now_ns);
+}
+
 static void tick(const struct nspy_limits *limits, bool shared)
 {
 	uint64_t now = nspy_monotonic_ns();
@@ -148,12 +173,20 @@ static void tick(const struct nspy_limits *limits, bool shared)
 		/* A process that sees only itself. */
 		struct nspy_limits twice = patient(limits);
 
+		if (nspy_mode_now() == NSPY_MODE_OFF)
+			return;
 		judge(own, 1, now, &twice, 0, own);
 		nspy_storage_look(now, true);
 		return;
 	}
+	own->mode = nspy_mode_now();
 	nspy_pages_publish(own);
 	local = nspy_pages_read(now, FRESH_NS);
+	nspy_control_look(local, own);
+	if (own->mode == NSPY_MODE_OFF) {
+		be_off(local, own, now);
+		return;
+	}
 	if (local->own < local->count && local->speaker == local->own) {
 		speak(local, own, now, limits);
 		nspy_prom_look(local->pages, local->count, own, now);
@@ -162,6 +195,7 @@ static void tick(const struct nspy_limits *limits, bool shared)
 	}
 	nspy_storage_look(now, local->own < local->count && local->speaker == local->own);
 	nspy_stacks_look(local, own);
+	look_for_events(local, own);
 }
 
 static void *watch_main(void *unused)
@@ -176,6 +210,9 @@ static void *watch_main(void *unused)
 	atomic_store(&nspy_core.watching, able);
 	while (able && !atomic_load_explicit(&nspy_core.stop_request, memory_order_acquire)) {
 		tick(&limits, shared);
+		nspy_account_watcher();
+		limits = nspy_watch_limits(); /* a command may have changed them */
+		period = period_ns(&limits);
 		if (!nspy_core.env.NCCLSPY_LOG_FILE[0])
 			nspy_say_flush();
 		nspy_futex_wait(&nspy_core.stop_request, 0, period);
@@ -194,6 +231,7 @@ static void start(void)
 	/* The writer looks into these, watcher or not. */
 	nspy_pages_forget();
 	nspy_outbox_start();
+	nspy_control_start();
 	nspy_stacks_start();
 	nspy_exchange_start();
 	nspy_hook_start();
@@ -221,6 +259,7 @@ static void write_files(void)
 {
 	nspy_outbox_write();
 	nspy_exchange_work();
+	nspy_control_work(nspy_monotonic_ns());
 	nspy_hook_work();
 	nspy_prom_write();
 	nspy_stacks_work(nspy_monotonic_ns());
