@@ -116,7 +116,7 @@ def remove_live_files(path):
     """Live pages in shared memory that belong to traces below path: of killed processes."""
     for name in os.listdir("/dev/shm"):
         full = os.path.join("/dev/shm", name)
-        if name.startswith("ncclspy.") and name.endswith((".live", ".status")):
+        if name.startswith("ncclspy.") and name.endswith((".live", ".status", ".control")):
             try:
                 with open(full, "rb") as f:
                     ours = path.encode() + b"/" in f.read(64 * 1024)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,25 +148,35 @@ int ctl_find(const char *word, struct ctl_job *job)
 	return 0;
 }
 
+/* The board remembers a process of this host for a while after it has ended. */
+static bool is_gone_here(const struct nspy_status *page)
+{
+	char host[256] = "";
+	struct stat ns;
+
+	return gethostname(host, sizeof(host) - 1) == 0 && strcmp(host, page->node) == 0 &&
+	       stat("/proc/self/ns/pid", &ns) == 0 && ns.st_ino == page->pidns &&
+	       kill((pid_t)page->pid, 0) < 0 && errno == ESRCH;
+}
+
 bool ctl_is_running(const struct ctl_job *job, const struct top_rank *rank)
 {
 	const struct nspy_status *page = &rank->page;
 
 	return page->state == NSPY_STATUS_RUNNING && !page->dead &&
-	       page->published_real_ns + CTL_RUNNING_NS > job->snap.now_real_ns;
+	       page->published_real_ns + CTL_RUNNING_NS > job->snap.now_real_ns &&
+	       !is_gone_here(page);
 }
 
 int ctl_look(struct ctl_job *job)
 {
-	bool runs = false;
 	int rc = top_look(&job->snap);
 
 	if (rc < 0)
 		return rc;
 	find_prefix(job);
-	for (size_t i = 0; i < job->snap.rank_count && !runs; i++)
-		runs = ctl_is_running(job, &job->snap.ranks[i]);
-	job->has_traces = !runs && job->has_dir && are_traces_new(job->snap.job_dir);
+	job->has_traces =
+		!job->snap.rank_count && job->has_dir && are_traces_new(job->snap.job_dir);
 	return 0;
 }
 

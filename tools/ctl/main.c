@@ -67,11 +67,9 @@ static bool join(int count, char **words, char *ret, size_t bytes)
 	return true;
 }
 
-static int complain(const char *format, const char *word)
+static int complain(const char *what, const char *word)
 {
-	(void)fputs("ncclspy-ctl: ", stderr);
-	(void)fprintf(stderr, format, word);
-	(void)fputs("\nTry 'ncclspy-ctl --help'.\n", stderr);
+	(void)fprintf(stderr, "ncclspy-ctl: %s '%s'\nTry 'ncclspy-ctl --help'.\n", what, word);
 	return EXIT_USAGE;
 }
 
@@ -85,11 +83,11 @@ static int take_command(int count, char **words, struct options *ret)
 	if (ret->status)
 		return -1;
 	if (!join(count - 2, words + 2, text, sizeof(text)))
-		return complain("the text of '%s' is too long", words[1]);
+		return complain("too long a text of", words[1]);
 	rc = nspy_command_parse(words[1], text, &ret->command);
 	if (rc == -EINVAL)
-		return complain("no such command: %s", words[1]);
-	return rc < 0 ? complain("what follows '%s' is missing, too much or out of range", words[1])
+		return complain("no such command:", words[1]);
+	return rc < 0 ? complain("missing, out of range or too much: what follows", words[1])
 		      : -1;
 }
 
