@@ -89,5 +89,6 @@ enum nspy_confidence nspy_case_confidence(const struct nspy_case *c, const struc
 {
 	if (comm && comm->nranks > 0 && (size_t)comm->nranks > comm->rank_count)
 		return NSPY_PROBABLE;
-	return c->coverage.lost || c->coverage.damaged || c->coverage.holes ? NSPY_PROBABLE : NSPY_CERTAIN;
+	return c->coverage.lost || c->coverage.damaged || c->coverage.holes ? NSPY_PROBABLE
+									    : NSPY_CERTAIN;
 }

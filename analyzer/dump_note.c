@@ -46,18 +46,19 @@ void nspy_dump_note(const struct nspy_dump *dump, const struct nspy_proc *proc, 
 		static const char *const kinds[] = {"note", "mode", "hole", "command", "self"};
 		const char *kind = kinds[note.kind <= NSPY_NOTE_SELF ? note.kind : 0];
 		struct nspy_str text = {0};
-		cJSON *object = nspy_dump_start(proc, kind,
-						note.kind == NSPY_NOTE_HOLE ? note.hole.from_ns
-						: note.kind == NSPY_NOTE_COMMAND
-							? note.command.taken_ns
-							: when_ns,
-						&text);
+		cJSON *object =
+			nspy_dump_start(proc, kind,
+					note.kind == NSPY_NOTE_HOLE      ? note.hole.from_ns
+					: note.kind == NSPY_NOTE_COMMAND ? note.command.taken_ns
+									 : when_ns,
+					&text);
 
 		if (note.kind == NSPY_NOTE_MODE) {
 			nspy_str_addf(&text, "  %s", nspy_mode_name(note.mode.mode));
 			cJSON_AddStringToObject(object, "mode", nspy_mode_name(note.mode.mode));
 		} else if (note.kind == NSPY_NOTE_HOLE) {
-			nspy_str_addf(&text, "  %" PRIu64 " records not kept until %" PRIu64 " ns later",
+			nspy_str_addf(&text,
+				      "  %" PRIu64 " records not kept until %" PRIu64 " ns later",
 				      note.hole.records, note.hole.until_ns - note.hole.from_ns);
 			cJSON_AddNumberToObject(object, "records", (double)note.hole.records);
 			cJSON_AddNumberToObject(object, "ns",

@@ -18,8 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "account.h"
 #include "cells.h"
+#include "kept.h"
 #include "map.h"
 #include "net.h"
 #include "trace_reader.h"

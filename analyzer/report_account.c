@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What ncclspy says of itself in a report, in both forms: what it did not keep, was told, has cost. */
+/* What ncclspy says of itself in a report, in both forms: what it did not keep, was told, has cost.
+ */
 #include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "account.h"
+#include "kept.h"
 #include "report.h"
 #include "text.h"
 #include "who.h"
@@ -25,10 +26,10 @@ static bool is_first(const struct nspy_attempt *attempt, size_t i)
 }
 
 struct kept {
-	uint64_t records;          /* not kept */
+	uint64_t records;           /* not kept */
 	uint64_t from_ns, until_ns; /* the first and the last of them */
-	struct nspy_procs procs;   /* of which some were not kept */
-	struct nspy_procs dark;    /* keep nothing at the end of their trace */
+	struct nspy_procs procs;    /* of which some were not kept */
+	struct nspy_procs dark;     /* keep nothing at the end of their trace */
 };
 
 static void find_kept(const struct nspy_report *report, struct kept *ret)
@@ -79,7 +80,8 @@ void nspy_report_holes(const struct nspy_report *report, struct nspy_texts *warn
 		nspy_texts_add(warn, nspy_str_take(&s));
 	}
 	if (kept.dark.count) {
-		nspy_str_add(&s, "at the end of the traces nothing is recorded any more, as asked, on ");
+		nspy_str_add(
+			&s, "at the end of the traces nothing is recorded any more, as asked, on ");
 		nspy_add_procs_short(&s, kept.dark.items, kept.dark.count);
 		nspy_texts_add(warn, nspy_str_take(&s));
 	}
@@ -92,9 +94,10 @@ void nspy_report_not_kept(const struct nspy_report *report, struct nspy_texts *r
 
 	find_kept(report, &kept);
 	if (kept.records)
-		nspy_texts_add(ret, nspy_xasprintf("%" PRIu64 " records that were not kept (recording "
-						   "was off)",
-						   kept.records));
+		nspy_texts_add(ret,
+			       nspy_xasprintf("%" PRIu64 " records that were not kept (recording "
+					      "was off)",
+					      kept.records));
 	kept_done(&kept);
 }
 
@@ -124,7 +127,8 @@ static struct told *find_told(const struct nspy_report *report, size_t *ret_coun
 		const struct nspy_proc *whole = nspy_proc_whole(report->attempt->procs[i]);
 		const struct nspy_account *account = &whole->account;
 
-		for (size_t k = 0; k < account->command_count && is_first(report->attempt, i); k++) {
+		for (size_t k = 0; k < account->command_count && is_first(report->attempt, i);
+		     k++) {
 			const struct nspy_account_command *command = &account->commands[k];
 
 			all = nspy_grow(all, count, &capacity, sizeof(*all));

@@ -527,8 +527,8 @@ static void blame_creation(struct nspy_case *c, struct nspy_wait_object *object)
 		const struct nspy_proc *proc = c->attempt->procs[i];
 
 		if (proc->rank < 0 || proc->rank >= comm->nranks || proc->torn ||
-		    may_have_come(proc, object) ||
-		    came_to(proc, comm) || nspy_member_by_rank(comm, (int32_t)proc->rank))
+		    may_have_come(proc, object) || came_to(proc, comm) ||
+		    nspy_member_by_rank(comm, (int32_t)proc->rank))
 			continue;
 		nspy_procs_add(&object->blamed, proc);
 		if (object->untraced)

@@ -106,8 +106,7 @@ void nspy_account_command(const struct nspy_command *command, uint64_t now_ns)
 		book.command_count--;
 		memmove(&book.commands[0], &book.commands[1],
 			book.command_count * sizeof(book.commands[0]));
-		memmove(&book.texts[0], &book.texts[1],
-			book.command_count * sizeof(book.texts[0]));
+		memmove(&book.texts[0], &book.texts[1], book.command_count * sizeof(book.texts[0]));
 	}
 	at = book.texts[book.command_count];
 	memcpy(at, verb, n);
@@ -219,9 +218,8 @@ long nspy_account_encode(uint8_t *out, size_t bytes)
 	for (uint32_t i = 0; i < book.hole_count; i++) {
 		const struct hole *hole = &book.holes[i];
 
-		note = (struct nspy_note){
-			.kind = NSPY_NOTE_HOLE,
-			.hole = {hole->from_ns, hole->until_ns, hole->records}};
+		note = (struct nspy_note){.kind = NSPY_NOTE_HOLE,
+					  .hole = {hole->from_ns, hole->until_ns, hole->records}};
 		nspy_note_put(&w, &note);
 	}
 	for (uint32_t i = 0; i < book.command_count; i++) {

@@ -197,8 +197,7 @@ static bool write_head(int fd, const char *path, enum nspy_chunk_kind kind,
 	long bytes = make(seg.raw, NSPY_RAW_BYTES_MAX);
 
 	info.first_ns = info.last_ns = nspy_monotonic_ns();
-	return bytes == 0 ||
-	       (bytes > 0 && write_chunk(fd, path, &info, seg.raw, (size_t)bytes));
+	return bytes == 0 || (bytes > 0 && write_chunk(fd, path, &info, seg.raw, (size_t)bytes));
 }
 
 static void remove_oldest(void)

@@ -277,11 +277,12 @@ void nspy_state_say_start(void)
 			 nspy_core.id.node_local ? " (node-local only: NCCLSPY_DIR is not set)"
 						 : "");
 	else
-		nspy_say(NSPY_SAY_INFO,
-			 "ncclspy %s records nothing (NCCLSPY_MODE=%s); to change that: ncclspy-ctl "
-			 "%.*s on",
-			 NSPY_VERSION, nspy_mode_name(nspy_mode_now()), job_dir_bytes(),
-			 nspy_core.id.dir);
+		nspy_say(
+			NSPY_SAY_INFO,
+			"ncclspy %s records nothing (NCCLSPY_MODE=%s); to change that: ncclspy-ctl "
+			"%.*s on",
+			NSPY_VERSION, nspy_mode_name(nspy_mode_now()), job_dir_bytes(),
+			nspy_core.id.dir);
 }
 
 void nspy_state_say_end(void)
@@ -292,8 +293,7 @@ void nspy_state_say_end(void)
 	fill_state(&state, 0);
 	for (int i = NSPY_LOSS_RECORDS_NO_PAGE; i <= NSPY_LOSS_RECORDS_RING; i++)
 		lost += state.loss[i];
-	if (!may_speak() ||
-	    (nspy_mode_now() != NSPY_MODE_RECORD && !nspy_segment_bytes_written()))
+	if (!may_speak() || (nspy_mode_now() != NSPY_MODE_RECORD && !nspy_segment_bytes_written()))
 		return;
 	nspy_say(NSPY_SAY_INFO,
 		 "rank %d: %llu calls, %llu lost, %llu KiB written, %llu ms of CPU in ncclspy's "

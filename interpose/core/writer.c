@@ -113,8 +113,8 @@ static void rest(struct schedule *s)
 	nspy_drain_forget_oldest();
 	nspy_drain_level(&level);
 	/* Full pages come quickly: look again before the others run out as well. */
-	s->period_ns = level.pages_in_use > level.live_pages * 3 / 4 ? PERIOD_MIN_NS
-								     : PERIOD_MAX_NS;
+	s->period_ns =
+		level.pages_in_use > level.live_pages * 3 / 4 ? PERIOD_MIN_NS : PERIOD_MAX_NS;
 }
 
 /* Writes all that is in memory, in any mode. false: the disk refused it. */

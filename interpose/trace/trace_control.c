@@ -15,9 +15,9 @@
 #define LINE_BYTES     (NSPY_CONTROL_TEXT_BYTES + 64u)
 
 static const char *const names[NSPY_CONTROL_VERBS] = {
-	[NSPY_CONTROL_UNKNOWN] = "?",  [NSPY_CONTROL_ON] = "on",
-	[NSPY_CONTROL_WATCH] = "watch", [NSPY_CONTROL_OFF] = "off",
-	[NSPY_CONTROL_MARK] = "mark",   [NSPY_CONTROL_DUMP] = "dump",
+	[NSPY_CONTROL_UNKNOWN] = "?",           [NSPY_CONTROL_ON] = "on",
+	[NSPY_CONTROL_WATCH] = "watch",         [NSPY_CONTROL_OFF] = "off",
+	[NSPY_CONTROL_MARK] = "mark",           [NSPY_CONTROL_DUMP] = "dump",
 	[NSPY_CONTROL_THRESHOLD] = "threshold",
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Commands to a running job: a small text that ncclspy-ctl writes, as <job>/board/job.control for
- * all nodes and as /dev/shm/ncclspy.<uid>.<job hash>.control for those on its own host. It holds the
- * newest commands; a rank carries out those with a higher id than the last it knows, and none from
- * before it began. Lines:
+ * all nodes and as /dev/shm/ncclspy.<uid>.<job hash>.control for those on its own host. It holds
+ *the newest commands; a rank carries out those with a higher id than the last it knows, and none
+ *from before it began. Lines:
  *
  *	ncclspy-control 1
  *	job <directory>
@@ -54,8 +54,9 @@ struct nspy_control {
 const char *nspy_control_verb_name(uint32_t verb);
 
 /*
- * Fills verb and value (and text, cleaned of control characters) of a command from its words. -EINVAL:
- * no such verb; -ERANGE: a text is missing, too long or not wanted, or a number is out of range.
+ * Fills verb and value (and text, cleaned of control characters) of a command from its words.
+ * -EINVAL: no such verb; -ERANGE: a text is missing, too long or not wanted, or a number is out of
+ * range.
  */
 int nspy_command_parse(const char *verb, const char *text, struct nspy_command *ret);
 

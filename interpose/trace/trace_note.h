@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What ncclspy says of its own recording: payload of a NOTE chunk. Records of `u8 kind, u32 bytes
- * that follow, fields`, as in NET; a reader skips kinds it does not know and bytes behind the fields
- * it knows. A payload is a whole account: it replaces those before it in the same recording.
+ * that follow, fields`, as in NET; a reader skips kinds it does not know and bytes behind the
+ * fields it knows. A payload is a whole account: it replaces those before it in the same recording.
  *
  * Times are CLOCK_MONOTONIC nanoseconds of the writing host unless they say otherwise. Sources: the
- * recorder's own counters. Nothing here allocates or keeps state; errors are negative errno. context:
- * any thread.
+ * recorder's own counters. Nothing here allocates or keeps state; errors are negative errno.
+ * context: any thread.
  */
 #ifndef NSPY_TRACE_NOTE_H
 #define NSPY_TRACE_NOTE_H
@@ -30,8 +30,8 @@ enum nspy_note_kind {
 /* What becomes of records. */
 enum nspy_mode {
 	NSPY_MODE_RECORD = 0, /* they are written to files */
-	NSPY_MODE_WATCH = 1,  /* the newest stay in memory, and are written when something happens */
-	NSPY_MODE_OFF = 2,    /* the newest stay in memory; nobody judges them */
+	NSPY_MODE_WATCH = 1, /* the newest stay in memory, and are written when something happens */
+	NSPY_MODE_OFF = 2,   /* the newest stay in memory; nobody judges them */
 };
 
 struct nspy_note_mode {
@@ -46,22 +46,22 @@ struct nspy_note_hole {
 };
 
 struct nspy_note_command {
-	uint64_t id;        /* CLOCK_REALTIME ns when it was given */
-	uint64_t taken_ns;  /* when it was taken up */
-	const char *text;   /* "mark before eval", not terminated; borrowed */
+	uint64_t id;       /* CLOCK_REALTIME ns when it was given */
+	uint64_t taken_ns; /* when it was taken up */
+	const char *text;  /* "mark before eval", not terminated; borrowed */
 	size_t text_bytes;
 };
 
 /* All but the first are since the recording began. */
 struct nspy_note_self {
 	uint64_t when_ns;
-	uint64_t warm_ns;    /* what recording a call costs: mean of samples right after each other */
-	uint64_t cold_ns;    /* and of such after a pause of the sampling thread */
-	uint64_t samples;    /* of each */
+	uint64_t warm_ns; /* what recording a call costs: mean of samples right after each other */
+	uint64_t cold_ns; /* and of such after a pause of the sampling thread */
+	uint64_t samples; /* of each */
 	uint64_t watcher_ns; /* CPU time */
 	uint64_t writer_ns;
-	uint64_t written;    /* bytes of trace files */
-	uint64_t dropped;    /* lines for stderr or events.jsonl that could not be had out */
+	uint64_t written; /* bytes of trace files */
+	uint64_t dropped; /* lines for stderr or events.jsonl that could not be had out */
 };
 
 struct nspy_note {

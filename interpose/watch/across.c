@@ -35,7 +35,7 @@ static struct {
 	uint64_t heard_ns;   /* when the digest was last seen to be new */
 	uint64_t heard_real; /* what it said */
 	bool taken_over;
-	uint64_t told_key; /* in the last digest written */
+	uint64_t told_key;    /* in the last digest written */
 	uint64_t control_sum; /* of what the last post said of commands */
 	uint64_t started_real_ns;
 } state;

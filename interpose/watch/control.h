@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Commands of ncclspy-ctl (trace_control.h). The watcher of every rank looks into the node's control
- * file in shared memory about once a second; the writer of the node's speaker brings commands there
- * from the job's directory, every NCCLSPY_BOARD_S seconds. A file counts only if it belongs to the
- * job's user and nobody else can write it.
+ * Commands of ncclspy-ctl (trace_control.h). The watcher of every rank looks into the node's
+ * control file in shared memory about once a second; the writer of the node's speaker brings
+ * commands there from the job's directory, every NCCLSPY_BOARD_S seconds. A file counts only if it
+ * belongs to the job's user and nobody else can write it.
  */
 #ifndef NSPY_WATCH_CONTROL_H
 #define NSPY_WATCH_CONTROL_H

@@ -7,9 +7,9 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
+#include "account.h"
 #include "across.h"
 #include "active.h"
-#include "account.h"
 #include "clock.h"
 #include "control.h"
 #include "core.h"

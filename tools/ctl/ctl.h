@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ncclspy-ctl: commands to a running job, left where its ranks look for them (trace_control.h). Only
- * the owner of the job's directory can leave any, and only files that nobody else can write are
- * trusted. One thread.
+ * ncclspy-ctl: commands to a running job, left where its ranks look for them (trace_control.h).
+ * Only the owner of the job's directory can leave any, and only files that nobody else can write
+ * are trusted. One thread.
  */
 #ifndef NSPY_CTL_H
 #define NSPY_CTL_H

@@ -130,7 +130,8 @@ static int make_beside(int dir, const char *beside)
 	}
 }
 
-static int finish(int dir, int fd, const char *beside, const char *name, const char *text, long bytes)
+static int finish(int dir, int fd, const char *beside, const char *name, const char *text,
+		  long bytes)
 {
 	int rc = bytes < 0 ? (int)bytes : 0;
 
@@ -145,7 +146,8 @@ static int finish(int dir, int fd, const char *beside, const char *name, const c
 	return rc;
 }
 
-/* Ids rise within a job, and lie behind all that its ranks have published, whatever our clock says. */
+/* Ids rise within a job, and lie behind all that its ranks have published, whatever our clock says.
+ */
 static int number(const struct ctl_job *job, struct nspy_command *command)
 {
 	uint64_t now = job->snap.now_real_ns, last = newest(&job->control);

@@ -87,20 +87,16 @@ static int take_command(int count, char **words, struct options *ret)
 	rc = nspy_command_parse(words[1], text, &ret->command);
 	if (rc == -EINVAL)
 		return complain("no such command:", words[1]);
-	return rc < 0 ? complain("missing, out of range or too much: what follows", words[1])
-		      : -1;
+	return rc < 0 ? complain("missing, out of range or too much: what follows", words[1]) : -1;
 }
 
 /* -1: go on; else the exit status. */
 static int take_options(int argc, char **argv, struct options *ret)
 {
 	static const struct option names[] = {
-		{"wait", optional_argument, NULL, 'w'},
-		{"json", no_argument, NULL, 'j'},
-		{"force", no_argument, NULL, 'f'},
-		{"version", no_argument, NULL, 'V'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
+		{"wait", optional_argument, NULL, 'w'}, {"json", no_argument, NULL, 'j'},
+		{"force", no_argument, NULL, 'f'},      {"version", no_argument, NULL, 'V'},
+		{"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0},
 	};
 	bool good = true;
 	int c;
@@ -141,9 +137,8 @@ static int tell_failure(const struct ctl_job *job, int rc)
 			      "write there; only its owner may control the job\n",
 			      job->snap.job_dir);
 	else if (rc == -EAGAIN)
-		(void)fprintf(stderr,
-			      "ncclspy-ctl: too many commands in a short time, or another "
-			      "ncclspy-ctl is at work; try again later\n");
+		(void)fprintf(stderr, "ncclspy-ctl: too many commands in a short time, or another "
+				      "ncclspy-ctl is at work; try again later\n");
 	else
 		(void)fprintf(stderr, "ncclspy-ctl: %s: %s\n", job->snap.job_dir, strerror(-rc));
 	return EXIT_REFUSED;
@@ -249,10 +244,11 @@ int main(int argc, char **argv)
 	}
 	rc = ctl_find(options.job, job);
 	if (rc == -EISDIR)
-		(void)fprintf(stderr,
-			      "ncclspy-ctl: %s is not the directory of one job; the newest in it is "
-			      "%s\n",
-			      options.job, job->snap.job_dir);
+		(void)fprintf(
+			stderr,
+			"ncclspy-ctl: %s is not the directory of one job; the newest in it is "
+			"%s\n",
+			options.job, job->snap.job_dir);
 	else if (rc < 0)
 		(void)fprintf(stderr, "ncclspy-ctl: no job in %s\n", options.job);
 	status = rc == -EISDIR ? EXIT_USAGE : rc < 0 ? EXIT_NOTHING : run(job, &options);

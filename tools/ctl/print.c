@@ -31,8 +31,8 @@ void ctl_print_status(const struct ctl_job *job)
 
 	ctl_count(job, 0, &count);
 	nodes = count.nodes;
-	(void)printf("job %s: %zu rank%s running on %" PRIu32 " node%s", job->snap.job, count.running,
-		     count.running == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s");
+	(void)printf("job %s: %zu rank%s running on %" PRIu32 " node%s", job->snap.job,
+		     count.running, count.running == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s");
 	if (job->snap.world_size > 0)
 		(void)printf(", %" PRId32 " in the job", job->snap.world_size);
 	(void)printf("\n");

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a process says of its own recording (NOTE chunks): commands it was given, what it did not keep
- * on purpose, what it has cost. A time without records is then no silence: whoever concludes
+ * What a process says of its own recording (NOTE chunks): commands it was given, what it did not
+ * keep on purpose, what it has cost. A time without records is then no silence: whoever concludes
  * something from what a process has not done asks here first.
  */
-#ifndef NSPY_ANALYZER_ACCOUNT_H
-#define NSPY_ANALYZER_ACCOUNT_H
+#ifndef NSPY_ANALYZER_KEPT_H
+#define NSPY_ANALYZER_KEPT_H
 
 #include "trace_note.h"
 #include "util.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "account.h"
+#include "kept.h"
 
 #include <errno.h>
 #include <stdlib.h>
