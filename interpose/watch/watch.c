@@ -38,6 +38,10 @@
 #define SCRATCH_MIN    ((size_t)128 << 10)
 #define SCRATCH_MAX    ((size_t)64 << 20)
 #define WARM_UP_ROUNDS 20u
+/* A look at thousands of ranks is rationed: one part in so many of the time of a core. */
+#define JUDGE_SHARE  20u
+#define JUDGE_FREE   (2 * 1000000ull) /* ns of CPU that need not be rationed */
+#define JUDGE_MAX_NS (10 * NS_PER_S)  /* other nodes' pages are no newer */
 
 static struct nspy_arena scratch;
 static struct nspy_verdict verdict;
@@ -88,11 +92,31 @@ static void get_scratch(size_t bytes)
 	scratch = (struct nspy_arena){more, bytes, 0};
 }
 
+static uint64_t thread_cpu_ns(void)
+{
+	struct timespec cpu;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+	return (uint64_t)cpu.tv_sec * NS_PER_S + (uint64_t)cpu.tv_nsec;
+}
+
+/* When to look again after a look that took so much CPU time. */
+static uint64_t rest_after(uint64_t took_ns)
+{
+	uint64_t rest = took_ns <= JUDGE_FREE ? 0 : took_ns * JUDGE_SHARE;
+
+	return rest < JUDGE_MAX_NS ? rest : JUDGE_MAX_NS;
+}
+
 static void judge(const struct nspy_status *pages, uint32_t count, uint64_t now_ns,
 		  const struct nspy_limits *limits, uint64_t told, struct nspy_status *own)
 {
+	static uint64_t not_before_ns;
+	uint64_t begin = thread_cpu_ns();
 	int rc;
 
+	if (now_ns < not_before_ns)
+		return;
 	scratch.used = 0;
 	rc = nspy_verdict_find(pages, count, now_ns, limits, &scratch, &verdict);
 	if (rc == 0 && verdict.id == NSPY_FOUND_NONE && !limits->serving)
@@ -101,6 +125,7 @@ static void judge(const struct nspy_status *pages, uint32_t count, uint64_t now_
 		nspy_event_take(&verdict, pages, now_ns, told, own);
 	else if (scratch.bytes < SCRATCH_MAX)
 		get_scratch(scratch.bytes ? 2 * scratch.bytes : SCRATCH_MIN);
+	not_before_ns = now_ns + rest_after(thread_cpu_ns() - begin);
 }
 
 /* Twice the patience where only a part can be seen. */
