@@ -109,7 +109,7 @@ void nspy_account_command(const struct nspy_command *command, uint64_t now_ns)
 		memmove(&book.texts[0], &book.texts[1], book.command_count * sizeof(book.texts[0]));
 	}
 	at = book.texts[book.command_count];
-	/* NOLINTNEXTLINE(bugprone-not-null-terminated-result): a note's text has a length instead */
+	/* NOLINTNEXTLINE(bugprone-not-null-terminated-result): it has a length */
 	memcpy(at, verb, n);
 	if (text) {
 		at[n++] = ' ';
