@@ -55,6 +55,7 @@ static void find_coverage(struct nspy_case *c)
 
 		coverage->lost += lost;
 		coverage->lossy += lost > 0;
+		coverage->holes += nspy_proc_account(proc)->hole_count > 0;
 		coverage->damaged += proc->trouble_count;
 		coverage->captured += proc->captured;
 	}
@@ -88,5 +89,6 @@ enum nspy_confidence nspy_case_confidence(const struct nspy_case *c, const struc
 {
 	if (comm && comm->nranks > 0 && (size_t)comm->nranks > comm->rank_count)
 		return NSPY_PROBABLE;
-	return c->coverage.lost || c->coverage.damaged ? NSPY_PROBABLE : NSPY_CERTAIN;
+	return c->coverage.lost || c->coverage.damaged || c->coverage.holes ? NSPY_PROBABLE
+									    : NSPY_CERTAIN;
 }

@@ -30,6 +30,7 @@ struct nspy_coverage {
 	uint64_t lost;  /* records lost, all processes */
 	size_t lossy;   /* processes that lost some */
 	size_t damaged; /* files with damage */
+	size_t holes;   /* processes that did not keep all, as they were asked */
 	uint64_t captured;
 };
 

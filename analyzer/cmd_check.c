@@ -74,6 +74,15 @@ static int decode_net(const uint8_t *payload, size_t bytes)
 	return rc;
 }
 
+static int decode_note(const uint8_t *payload, size_t bytes)
+{
+	struct nspy_account account = {0};
+	int rc = nspy_account_ingest(&account, payload, bytes);
+
+	nspy_account_done(&account);
+	return rc;
+}
+
 static int decode(const struct nspy_chunk_info *info, const uint8_t *payload,
 		  struct nspy_loader *scratch)
 {
@@ -88,6 +97,8 @@ static int decode(const struct nspy_chunk_info *info, const uint8_t *payload,
 					 NSPY_STATE_COMMS_MAX, scratch->open, NSPY_STATE_OPEN_MAX);
 	if (info->kind == NSPY_CHUNK_NET)
 		return decode_net(payload, info->raw_bytes);
+	if (info->kind == NSPY_CHUNK_NOTE)
+		return decode_note(payload, info->raw_bytes);
 	return 0;
 }
 
@@ -199,6 +210,29 @@ static const char *state_name(const struct nspy_proc *proc)
 	}
 }
 
+static uint64_t not_kept(const struct nspy_account *account)
+{
+	uint64_t records = 0;
+
+	for (size_t i = 0; i < account->hole_count; i++)
+		records += account->holes[i].records;
+	return records;
+}
+
+static void add_account(struct nspy_str *s, const struct nspy_account *account)
+{
+	if (account->hole_count)
+		nspy_str_addf(s, ", %" PRIu64 " not kept as asked (%zu time%s)", not_kept(account),
+			      account->hole_count, account->hole_count == 1 ? "" : "s");
+	if (account->mode.mode != NSPY_MODE_RECORD)
+		nspy_str_addf(s, ", mode %s at the end", nspy_mode_name(account->mode.mode));
+	if (account->has_self) {
+		nspy_str_add(s, ", ncclspy's threads used ");
+		nspy_add_duration(s, account->self.watcher_ns + account->self.writer_ns);
+		nspy_str_add(s, " of CPU");
+	}
+}
+
 static void print_proc(const struct nspy_proc *proc)
 {
 	struct nspy_str s = {0};
@@ -214,6 +248,7 @@ static void print_proc(const struct nspy_proc *proc)
 			      proc->state == NSPY_PROC_RUNNING ? "still only in" : "saved from");
 	else if (proc->state == NSPY_PROC_CUT)
 		nspy_str_add(&s, ", no live pages: its last moments are missing");
+	add_account(&s, nspy_proc_account(proc));
 	printf("%s\n", s.text);
 	nspy_str_done(&s);
 }
@@ -229,6 +264,13 @@ static void add_proc(cJSON *procs, const struct nspy_proc *proc)
 	cJSON_AddNumberToObject(object, "records", (double)proc->records);
 	cJSON_AddNumberToObject(object, "calls", (double)proc->calls);
 	cJSON_AddNumberToObject(object, "lost_records", (double)nspy_proc_lost_records(proc));
+	cJSON_AddNumberToObject(object, "not_kept_records",
+				(double)not_kept(nspy_proc_account(proc)));
+	cJSON_AddStringToObject(object, "mode", nspy_mode_name(nspy_proc_account(proc)->mode.mode));
+	cJSON_AddNumberToObject(object, "watcher_cpu_ns",
+				(double)nspy_proc_account(proc)->self.watcher_ns);
+	cJSON_AddNumberToObject(object, "writer_cpu_ns",
+				(double)nspy_proc_account(proc)->self.writer_ns);
 	cJSON_AddNumberToObject(object, "open_calls", (double)proc->wait_count);
 	cJSON_AddBoolToObject(object, "live_pages", proc->live_read);
 	cJSON_AddNumberToObject(object, "saved_records", (double)proc->live_records);

@@ -108,6 +108,9 @@ static void dump_chunk(struct nspy_dump *dump, struct nspy_loader *loader, struc
 	case NSPY_CHUNK_NET:
 		nspy_dump_net(dump, proc, info->last_ns, payload, info->raw_bytes);
 		break;
+	case NSPY_CHUNK_NOTE:
+		nspy_dump_note(dump, proc, info->last_ns, payload, info->raw_bytes);
+		break;
 	default:
 		break;
 	}

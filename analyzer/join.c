@@ -69,6 +69,21 @@ static bool takes_part(const struct nspy_member *member)
 	return !(member->failed_ns && !member->ready_ns) && !member->proc->torn;
 }
 
+/* Nobody is known to have gone further than all others: the recording ended before the job did. */
+static void settle_unsure(struct nspy_comm *comm)
+{
+	bool first = true;
+
+	for (size_t i = 0; i < comm->member_count; i++) {
+		const struct nspy_member *member = comm->members[i];
+
+		if (takes_part(member) && (first || member->last_seq < comm->low_seq))
+			comm->low_seq = member->last_seq;
+		first = first && !takes_part(member);
+	}
+	comm->high_seq = comm->low_seq;
+}
+
 static void scan_cells(struct nspy_comm *comm)
 {
 	for (size_t b = 0; b < comm->cells.block_count; b++) {
@@ -95,7 +110,7 @@ static void settle_comm(struct nspy_comm *comm)
 		if (member->rec.rank >= 0 && member->rec.rank != previous)
 			comm->rank_count++;
 		previous = member->rec.rank;
-		if (!takes_part(member))
+		if (!takes_part(member) || nspy_member_unsure(member))
 			continue;
 		if (first || member->last_seq < comm->low_seq)
 			comm->low_seq = member->last_seq;
@@ -103,6 +118,8 @@ static void settle_comm(struct nspy_comm *comm)
 			comm->high_seq = member->last_seq;
 		first = false;
 	}
+	if (first)
+		settle_unsure(comm);
 	scan_cells(comm);
 }
 

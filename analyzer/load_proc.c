@@ -83,6 +83,9 @@ static int load_chunk(struct nspy_loader *loader, struct nspy_proc *proc,
 		return nspy_net_ingest(
 			&proc->net, payload, info->raw_bytes,
 			(int64_t)(nspy_proc_when(proc, info->last_ns) - info->last_ns));
+	case NSPY_CHUNK_NOTE:
+		saw(proc, info->last_ns);
+		return nspy_account_ingest(&proc->account, payload, info->raw_bytes);
 	default: /* of a newer version: not for us */
 		return 0;
 	}
@@ -201,6 +204,7 @@ static void load_live_head(struct nspy_loader *loader, struct nspy_proc *proc,
 	}
 	if (info.calls > proc->calls)
 		proc->calls = info.calls;
+	nspy_account_live(&proc->account, &info.mode, &info.hole);
 	if (info.heartbeat_ns)
 		saw(proc, info.heartbeat_ns);
 	if (info.state == NSPY_LIVE_ENDED)
@@ -308,7 +312,8 @@ static void note_own_exit(struct nspy_proc *proc)
  */
 static bool is_torn(const struct nspy_proc *proc)
 {
-	bool cut = false;
+	/* Nor is it known what a process did last that keeps nothing, or how it ended. */
+	bool cut = proc->account.mode.mode != NSPY_MODE_RECORD;
 
 	for (size_t i = 0; i < proc->trouble_count; i++)
 		cut |= proc->troubles[i].truncated;
@@ -358,6 +363,9 @@ void nspy_load_proc(struct nspy_loader *loader, struct nspy_proc *proc, uint64_t
 	if (live && !proc->ended_clean)
 		load_live(loader, proc, live);
 	nspy_live_free(live);
+	/* It went on without being recorded: what was open then says nothing of the end. */
+	if (proc->account.mode.mode != NSPY_MODE_RECORD && !proc->live_read && !proc->ended_clean)
+		proc->open_count = 0;
 	keep_waits(loader, proc);
 	keep_latest(proc);
 	settle_state(proc, now_real_ns);

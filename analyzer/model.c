@@ -67,6 +67,7 @@ static void drop_records(struct nspy_proc *proc)
 	free(proc->notes);
 	nspy_map_done(&proc->memory.pieces);
 	nspy_net_done(&proc->net);
+	nspy_account_done(&proc->account);
 	free(proc->open);
 	free(proc->waits);
 	free(proc->stalls);

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "cells.h"
+#include "kept.h"
 #include "map.h"
 #include "net.h"
 #include "trace_reader.h"
@@ -281,6 +282,7 @@ struct nspy_proc {
 	uint64_t cuda_errors;
 	struct nspy_memory memory;
 	struct nspy_net_view net;
+	struct nspy_account account; /* of a part: see nspy_proc_account */
 	struct nspy_trouble *troubles;
 	size_t trouble_count, trouble_capacity;
 };

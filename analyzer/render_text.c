@@ -143,8 +143,9 @@ static void print_passes(const struct nspy_report *report, FILE *out, const stru
 		fprintf(out,
 			"all ranks seen joined the same operations: %" PRIu64
 			" collectives of %zu communicator%s agree in function, size, type and "
-			"root\n",
-			compared, attempt->comm_count, attempt->comm_count == 1 ? "" : "s");
+			"root%s\n",
+			compared, attempt->comm_count, attempt->comm_count == 1 ? "" : "s",
+			report->c.coverage.holes ? ", as far as they were recorded" : "");
 	}
 	if (version) {
 		tag(out, paint->pass, "PASS", paint->off);

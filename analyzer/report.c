@@ -137,6 +137,7 @@ void nspy_report_not_seen(const struct nspy_report *report, struct nspy_texts *r
 	}
 	if (coverage->lost)
 		nspy_texts_add(ret, nspy_xasprintf("%" PRIu64 " lost records", coverage->lost));
+	nspy_report_not_kept(report, ret);
 	if (coverage->captured)
 		nspy_texts_add(ret,
 			       nspy_xasprintf("%" PRIu64 " operations captured into graphs are "
@@ -287,6 +288,7 @@ void nspy_report_remarks(const struct nspy_report *report, struct nspy_texts *re
 	nspy_report_totals(report, &t);
 	remark_coverage(report, ret_warn);
 	remark_losses(report, ret_warn);
+	nspy_report_holes(report, ret_warn);
 	remark_clocks(report, ret_warn);
 	if (report->c.coverage.damaged)
 		nspy_texts_add(ret_warn,
@@ -316,4 +318,5 @@ void nspy_report_remarks(const struct nspy_report *report, struct nspy_texts *re
 		nspy_texts_add(ret_info, nspy_str_take(&s));
 	}
 	remark_notes(report, ret_info);
+	nspy_report_account(report, ret_info);
 }

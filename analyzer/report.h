@@ -63,6 +63,12 @@ void nspy_report_remarks(const struct nspy_report *report, struct nspy_texts *re
 void nspy_report_problems(const struct nspy_inputs *inputs, FILE *out);
 struct cJSON *nspy_report_problems_json(const struct nspy_inputs *inputs);
 
+/* What ncclspy was told and has cost; what it did not keep, at length and in short. */
+void nspy_report_account(const struct nspy_report *report, struct nspy_texts *info);
+void nspy_report_holes(const struct nspy_report *report, struct nspy_texts *warn);
+void nspy_report_not_kept(const struct nspy_report *report, struct nspy_texts *ret);
+struct cJSON *nspy_report_account_json(const struct nspy_report *report);
+
 void nspy_texts_free(struct nspy_texts *texts);
 
 /* Stacks beside the traces: fills report->stacks, adds where culprits stand to their findings. */

@@ -70,6 +70,8 @@ void nspy_silence_find(const struct nspy_case *c, const struct nspy_proc *proc, 
 
 	if (!proc->abort_ns && !(hint && ended_badly(proc)))
 		return;
+	if (nspy_proc_may_miss(proc, since)) /* not silent, or nobody knows */
+		return;
 	if (!since || since + patience(c, proc) > until || !ahead(proc, until))
 		return;
 	wait->waiting = true;

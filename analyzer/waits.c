@@ -109,7 +109,7 @@ static size_t untraced(const struct nspy_comm *comm)
 			       : 0;
 
 	for (size_t i = 0; i < comm->member_count; i++)
-		count += comm->members[i]->proc->torn;
+		count += nspy_member_unsure(comm->members[i]);
 	return count;
 }
 
@@ -184,7 +184,7 @@ static bool wait_coll(const struct nspy_case *c, struct nspy_waits *waits,
 	for (size_t i = 0; new &&i < comm->member_count; i++) {
 		const struct nspy_member *other = comm->members[i];
 
-		if (other->last_seq < like.seq && !other->proc->torn &&
+		if (other->last_seq < like.seq && !nspy_member_unsure(other) &&
 		    !(other->failed_ns && !other->ready_ns))
 			nspy_procs_add(&object->blamed, other->proc);
 	}
@@ -195,19 +195,23 @@ static bool wait_coll(const struct nspy_case *c, struct nspy_waits *waits,
 	return true;
 }
 
-/* Number of the last matching call on the other side; false if that rank left no trace. */
+/*
+ * Number of the last matching call on the other side; false if that rank left no trace, or may have
+ * gone on without one.
+ */
 static bool other_side(const struct nspy_comm *comm, int32_t me, int32_t peer, bool my_send,
 		       const struct nspy_member **ret_member, uint64_t *ret_last)
 {
 	const struct nspy_member *other = nspy_member_by_rank(comm, peer);
+	const struct nspy_way *way = NULL;
 
 	if (!other)
 		return false;
-	*ret_member = other;
-	*ret_last = 0;
 	if (me >= 0 && (size_t)me < other->peer_count && other->peers[me])
-		*ret_last = my_send ? other->peers[me]->recv.last : other->peers[me]->send.last;
-	return true;
+		way = my_send ? &other->peers[me]->recv : &other->peers[me]->send;
+	*ret_member = other;
+	*ret_last = way ? way->last : 0;
+	return !nspy_proc_may_miss(other->proc, way ? way->last_enter_ns : 0);
 }
 
 /* Messages that `from` has sent to `to` and `to` has received from `from`. */
@@ -479,6 +483,16 @@ static const struct nspy_comm *parent_of(const struct nspy_case *c, const struct
 	return NULL;
 }
 
+#define CREATION_NS (600 * NSPY_NS_PER_S)
+
+/* Its call may be among those that were not kept. */
+static bool may_have_come(const struct nspy_proc *proc, const struct nspy_wait_object *object)
+{
+	uint64_t since = object->since_ns;
+
+	return nspy_proc_may_miss(proc, since > CREATION_NS ? since - CREATION_NS : 0);
+}
+
 /*
  * The processes that should be in a creation and are not. For a split these are the other members
  * of the parent; for a communicator of the size of the job all other ranks; for a smaller one it
@@ -501,6 +515,7 @@ static void blame_creation(struct nspy_case *c, struct nspy_wait_object *object)
 		object->untraced = untraced(parent);
 		for (size_t i = 0; i < parent->member_count; i++) {
 			if (!parent->members[i]->proc->torn &&
+			    !may_have_come(parent->members[i]->proc, object) &&
 			    !came_to(parent->members[i]->proc, comm))
 				nspy_procs_add(&object->blamed, parent->members[i]->proc);
 		}
@@ -512,7 +527,8 @@ static void blame_creation(struct nspy_case *c, struct nspy_wait_object *object)
 		const struct nspy_proc *proc = c->attempt->procs[i];
 
 		if (proc->rank < 0 || proc->rank >= comm->nranks || proc->torn ||
-		    came_to(proc, comm) || nspy_member_by_rank(comm, (int32_t)proc->rank))
+		    may_have_come(proc, object) || came_to(proc, comm) ||
+		    nspy_member_by_rank(comm, (int32_t)proc->rank))
 			continue;
 		nspy_procs_add(&object->blamed, proc);
 		if (object->untraced)

@@ -78,7 +78,7 @@ static void tell_missing(const struct nspy_case *c, struct nspy_finding *finding
 	for (size_t i = 0; i < member->comm->member_count; i++) {
 		const struct nspy_member *other = member->comm->members[i];
 
-		if (other->last_seq == member->comm->low_seq)
+		if (other->last_seq == member->comm->low_seq && !nspy_member_unsure(other))
 			nspy_procs_add(&missing, other->proc);
 	}
 	nspy_add_procs(&s, missing.items, missing.count);

@@ -100,6 +100,10 @@ static void find_pauses(const struct nspy_case *c, const struct nspy_rounds *rou
 		if (rounds->items[i].seq <= WARM_UP_OPS || (int64_t)whole < 0 ||
 		    whole < PAUSE_MIN_NS || whole < PAUSE_TIMES * median)
 			continue;
+		/* Without records there is no telling what was done. */
+		if (nspy_attempt_has_hole(c->attempt, rounds->items[i - 1].last_ns,
+					  rounds->items[i].last_ns))
+			continue;
 		ret->count += classify(c, rounds, i, &ret->items[ret->count]);
 	}
 }

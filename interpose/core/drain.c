@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "account.h"
 #include "clock.h"
 #include "core.h"
 #include "segment.h"
@@ -224,6 +225,14 @@ bool nspy_drain_pages(void)
 	return !b.count || write_batch(&b);
 }
 
+static void give_up(struct nspy_page *page)
+{
+	atomic_store_explicit(&page->drained,
+			      atomic_load_explicit(&page->committed, memory_order_acquire),
+			      memory_order_release);
+	release_if_done(page);
+}
+
 void nspy_drain_drop_oldest(void)
 {
 	uint32_t count = collect_pages(true, true);
@@ -232,15 +241,52 @@ void nspy_drain_drop_oldest(void)
 	sort_pages(buf->pages, count, by_age);
 	nspy_drain_level(&level);
 	for (uint32_t i = 0; i < count && level.pages_in_use > level.live_pages / 2; i++) {
-		struct nspy_page *page = buf->pages[i];
-
-		nspy_count_loss(NSPY_LOSS_RECORDS_WRITE, pending_of(page));
-		atomic_store_explicit(&page->drained,
-				      atomic_load_explicit(&page->committed, memory_order_acquire),
-				      memory_order_release);
-		release_if_done(page);
+		nspy_count_loss(NSPY_LOSS_RECORDS_WRITE, pending_of(buf->pages[i]));
+		give_up(buf->pages[i]);
 		level.pages_in_use--;
 	}
+}
+
+/* Its pending records are a hole from now on. */
+static void forget(struct nspy_page *page)
+{
+	struct nspy_clock_piece pieces[NSPY_CLOCK_PIECES];
+	uint32_t piece_count = nspy_clock_pieces(nspy_core.head, pieces);
+	uint32_t from = atomic_load_explicit(&page->drained, memory_order_relaxed);
+	uint32_t count = pending_of(page);
+	uint64_t first_ns, last_ns;
+
+	if (count) {
+		memcpy(buf->batch, &page->rec[from], count * sizeof(page->rec[0]));
+		for (uint32_t i = 0; i < count; i++)
+			convert(&buf->batch[i], pieces, piece_count);
+		time_span(buf->batch, count, &first_ns, &last_ns);
+		nspy_account_hole(first_ns, last_ns, count);
+	}
+	atomic_store_explicit(&page->drained, from + count, memory_order_release);
+	release_if_done(page);
+}
+
+void nspy_drain_forget_oldest(void)
+{
+	uint32_t count = collect_pages(true, false);
+	struct nspy_drain_level level;
+
+	sort_pages(buf->pages, count, by_age);
+	nspy_drain_level(&level);
+	for (uint32_t i = 0; i < count && level.pages_in_use > level.live_pages / 2; i++) {
+		forget(buf->pages[i]);
+		level.pages_in_use--;
+	}
+}
+
+void nspy_drain_forget_all(void)
+{
+	uint32_t count = collect_pages(false, false);
+
+	sort_pages(buf->pages, count, by_age);
+	for (uint32_t i = 0; i < count; i++)
+		forget(buf->pages[i]);
 }
 
 static bool has_pending(uint32_t serial)

@@ -20,6 +20,10 @@ bool nspy_drain_pages(void);
 
 /* Gives up the oldest full pages until half of the live pages are free; counts what is lost. */
 void nspy_drain_drop_oldest(void);
+/* The same where nothing is to be kept: extra pages too, and what goes is a hole, not a loss. */
+void nspy_drain_forget_oldest(void);
+/* Forgets all that is pending. */
+void nspy_drain_forget_all(void);
 
 /* Frees the slots of threads that have ended and whose records are all written. */
 void nspy_drain_free_slots(void);

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "account.h"
 #include "clock.h"
 #include "comm.h"
 #include "core.h"
@@ -18,6 +19,7 @@
 #include "facts.h"
 #include "identity.h"
 #include "live.h"
+#include "mode.h"
 #include "resolve.h"
 #include "say.h"
 #include "service.h"
@@ -105,6 +107,8 @@ static bool set_up(void)
 	nspy_core.calls_of_gone_threads = 0;
 	want_counter = strcmp(nspy_core.env.NCCLSPY_CLOCK, "monotonic") != 0;
 	nspy_clock_start(nspy_core.head, want_counter);
+	nspy_mode_start();
+	nspy_account_start();
 	nspy_facts_start();
 	set_handlers_once();
 	nspy_core.owner_pid = nspy_core.id.pid;

@@ -194,6 +194,11 @@ bool nspy_say_block(enum nspy_say_tag tag, const char *const *texts, size_t coun
 	return print(out, used);
 }
 
+uint32_t nspy_say_dropped(void)
+{
+	return atomic_load_explicit(&dropped, memory_order_relaxed);
+}
+
 void nspy_say_flush(void)
 {
 	for (uint32_t i = 0; i < LINES; i++) {

@@ -25,6 +25,9 @@ void nspy_say(enum nspy_say_tag tag, const char *format, ...) __attribute__((for
  */
 bool nspy_say_block(enum nspy_say_tag tag, const char *const *texts, size_t count);
 
+/* Lines that could not be had out so far. */
+uint32_t nspy_say_dropped(void);
+
 /* Prints what is queued. context: watcher thread; writer thread if there is no watcher. */
 void nspy_say_flush(void);
 

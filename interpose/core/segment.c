@@ -135,6 +135,11 @@ static bool make_directories(const char *path)
 	return true;
 }
 
+bool nspy_segment_make_directories(void)
+{
+	return make_directories(nspy_core.id.dir);
+}
+
 static bool write_all(int fd, const uint8_t *data, size_t bytes)
 {
 	while (bytes) {
@@ -192,7 +197,7 @@ static bool write_head(int fd, const char *path, enum nspy_chunk_kind kind,
 	long bytes = make(seg.raw, NSPY_RAW_BYTES_MAX);
 
 	info.first_ns = info.last_ns = nspy_monotonic_ns();
-	return bytes >= 0 && write_chunk(fd, path, &info, seg.raw, (size_t)bytes);
+	return bytes == 0 || (bytes > 0 && write_chunk(fd, path, &info, seg.raw, (size_t)bytes));
 }
 
 static void remove_oldest(void)
@@ -247,7 +252,8 @@ static int open_next(char *path)
 	seg.inode = st.st_ino;
 	if (!write_head(fd, path, NSPY_CHUNK_IDENT, seg.heads.ident) ||
 	    !write_head(fd, path, NSPY_CHUNK_SCHEMA, seg.heads.schema) ||
-	    !write_head(fd, path, NSPY_CHUNK_STATE, seg.heads.checkpoint)) {
+	    !write_head(fd, path, NSPY_CHUNK_STATE, seg.heads.checkpoint) ||
+	    !write_head(fd, path, NSPY_CHUNK_NOTE, seg.heads.account)) {
 		/* Without its head a segment says nothing: try a new one next time. */
 		close(fd);
 		unlink(path);

@@ -27,6 +27,7 @@ struct nspy_segment_heads {
 	long (*ident)(uint8_t *out, size_t bytes);
 	long (*schema)(uint8_t *out, size_t bytes);
 	long (*checkpoint)(uint8_t *out, size_t bytes);
+	long (*account)(uint8_t *out, size_t bytes); /* 0: there is nothing to say */
 };
 
 /* Memory for compression; false: none, nothing can be written. */
@@ -37,6 +38,9 @@ bool nspy_segment_start(const struct nspy_segment_heads *heads, uint64_t quota_b
  * from info). false: the disk refused it; nothing of it is in the file. Says so once.
  */
 bool nspy_segment_write(struct nspy_chunk_info *info, const uint8_t *payload, size_t raw_bytes);
+
+/* Makes the directories of the traces; false: they cannot be had. Says so once. */
+bool nspy_segment_make_directories(void);
 
 /* Bytes written so far, all segments. */
 uint64_t nspy_segment_bytes_written(void);

@@ -7,11 +7,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "account.h"
 #include "api_schema.h"
 #include "clock.h"
 #include "comm.h"
 #include "core.h"
 #include "facts.h"
+#include "mode.h"
 #include "say.h"
 #include "segment.h"
 #include "trace_encode.h"
@@ -160,10 +162,12 @@ static long encode_state(uint64_t now_ns, size_t open_count, bool with_comms, ui
 	return nspy_state_encode(&state, buf->comms, buf->open, out, bytes);
 }
 
-static bool write_state(enum nspy_chunk_kind kind, uint64_t now_ns, size_t open_count)
+static bool write_state(enum nspy_chunk_kind kind, uint64_t now_ns, size_t open_count,
+			bool with_comms)
 {
 	struct nspy_chunk_info info = {.kind = kind, .first_ns = now_ns, .last_ns = now_ns};
-	long bytes = encode_state(now_ns, open_count, false, buf->payload, sizeof(buf->payload));
+	long bytes =
+		encode_state(now_ns, open_count, with_comms, buf->payload, sizeof(buf->payload));
 
 	return bytes >= 0 && nspy_segment_write(&info, buf->payload, (size_t)bytes);
 }
@@ -189,12 +193,18 @@ static long make_checkpoint(uint8_t *out, size_t bytes)
 	return encode_state(now, 0, true, out, bytes);
 }
 
+static long make_account(uint8_t *out, size_t bytes)
+{
+	return nspy_account_matters() ? nspy_account_encode(out, bytes) : 0;
+}
+
 bool nspy_state_start(void)
 {
 	static const struct nspy_segment_heads heads = {
 		.ident = make_ident,
 		.schema = make_schema,
 		.checkpoint = make_checkpoint,
+		.account = make_account,
 	};
 	void *p = mmap(NULL, sizeof(*buf), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 		       0);
@@ -216,11 +226,20 @@ bool nspy_state_write_if_due(uint64_t now_ns, bool force)
 		return false;
 	if (!force && hash == last_open_hash && now_ns < last_write_ns + HEARTBEAT_NS)
 		return true;
-	if (!write_state(NSPY_CHUNK_STATE, now_ns, open_count))
+	if (!write_state(NSPY_CHUNK_STATE, now_ns, open_count, false))
 		return false;
 	last_open_hash = hash;
 	last_write_ns = now_ns;
 	return true;
+}
+
+bool nspy_state_write_checkpoint(uint64_t now_ns)
+{
+	size_t open_count = collect_open(now_ns, 0);
+
+	if (nspy_facts_changed() && !nspy_facts_write())
+		return false;
+	return write_state(NSPY_CHUNK_STATE, now_ns, open_count, true);
 }
 
 bool nspy_state_write_end(void)
@@ -229,7 +248,7 @@ bool nspy_state_write_end(void)
 
 	if (nspy_facts_changed() && !nspy_facts_write())
 		return false;
-	return write_state(NSPY_CHUNK_END, now_ns, collect_open(now_ns, 0));
+	return write_state(NSPY_CHUNK_END, now_ns, collect_open(now_ns, 0), false);
 }
 
 /* Rank 0 speaks for the job; a process that does not know its rank speaks for itself. */
@@ -252,9 +271,18 @@ void nspy_state_say_start(void)
 		nspy_say(NSPY_SAY_WARN, "ignored the unusable setting %s", nspy_core.env.bad);
 	if (!may_speak())
 		return;
-	nspy_say(NSPY_SAY_INFO, "ncclspy %s records to %.*s%s", NSPY_VERSION, job_dir_bytes(),
-		 nspy_core.id.dir,
-		 nspy_core.id.node_local ? " (node-local only: NCCLSPY_DIR is not set)" : "");
+	if (nspy_mode_now() == NSPY_MODE_RECORD)
+		nspy_say(NSPY_SAY_INFO, "ncclspy %s records to %.*s%s", NSPY_VERSION,
+			 job_dir_bytes(), nspy_core.id.dir,
+			 nspy_core.id.node_local ? " (node-local only: NCCLSPY_DIR is not set)"
+						 : "");
+	else
+		nspy_say(
+			NSPY_SAY_INFO,
+			"ncclspy %s records nothing (NCCLSPY_MODE=%s); to change that: ncclspy-ctl "
+			"%.*s on",
+			NSPY_VERSION, nspy_mode_name(nspy_mode_now()), job_dir_bytes(),
+			nspy_core.id.dir);
 }
 
 void nspy_state_say_end(void)
@@ -265,12 +293,13 @@ void nspy_state_say_end(void)
 	fill_state(&state, 0);
 	for (int i = NSPY_LOSS_RECORDS_NO_PAGE; i <= NSPY_LOSS_RECORDS_RING; i++)
 		lost += state.loss[i];
-	if (!may_speak())
+	if (!may_speak() || (nspy_mode_now() != NSPY_MODE_RECORD && !nspy_segment_bytes_written()))
 		return;
 	nspy_say(NSPY_SAY_INFO,
-		 "rank %d: %llu calls, %llu lost, %llu KiB written; report: ncclspy-analyze report "
-		 "%.*s",
+		 "rank %d: %llu calls, %llu lost, %llu KiB written, %llu ms of CPU in ncclspy's "
+		 "threads; report: ncclspy-analyze report %.*s",
 		 nspy_core.id.rank < 0 ? 0 : nspy_core.id.rank, (unsigned long long)state.calls,
 		 (unsigned long long)lost, (unsigned long long)nspy_segment_bytes_written() / 1024,
-		 job_dir_bytes(), nspy_core.id.dir);
+		 (unsigned long long)(nspy_account_thread_ns() / 1000000u), job_dir_bytes(),
+		 nspy_core.id.dir);
 }

@@ -18,6 +18,9 @@ bool nspy_state_start(void);
  */
 bool nspy_state_write_if_due(uint64_t now_ns, bool force);
 
+/* Writes a STATE chunk with all communicators: what came before it may be missing. */
+bool nspy_state_write_checkpoint(uint64_t now_ns);
+
 /* Writes the END chunk. */
 bool nspy_state_write_end(void);
 

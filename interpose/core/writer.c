@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "account.h"
 #include "clock.h"
 #include "comm.h"
 #include "core.h"
@@ -20,6 +21,7 @@
 #include "facts.h"
 #include "judge.h"
 #include "live.h"
+#include "mode.h"
 #include "part.h"
 #include "say.h"
 #include "segment.h"
@@ -36,6 +38,7 @@
 #define FLUSH_PENDING   1020u          /* a full chunk is worth writing at once */
 #define RETRY_NS        10000000000ull /* after the disk refused */
 #define SIBLING_NS      2000000000ull
+#define ACCOUNT_NS      60000000000ull
 
 const struct nspy_part *nspy_part;
 
@@ -44,6 +47,7 @@ struct schedule {
 	uint64_t next_anchor;
 	uint64_t next_flush;
 	uint64_t next_sibling;
+	uint64_t next_account;
 	uint64_t retry_after;
 };
 
@@ -96,6 +100,81 @@ static bool tick_part(uint64_t now, bool last)
 	return !part || part->tick(now, last);
 }
 
+static bool keeps(void)
+{
+	return nspy_mode_now() == NSPY_MODE_RECORD;
+}
+
+/* The newest records stay in memory, older ones make room. */
+static void rest(struct schedule *s)
+{
+	struct nspy_drain_level level;
+
+	nspy_drain_forget_oldest();
+	nspy_drain_level(&level);
+	/* Full pages come quickly: look again before the others run out as well. */
+	s->period_ns =
+		level.pages_in_use > level.live_pages * 3 / 4 ? PERIOD_MIN_NS : PERIOD_MAX_NS;
+}
+
+/* Writes all that is in memory, in any mode. false: the disk refused it. */
+static bool write_all(uint64_t now)
+{
+	return nspy_drain_pages() && nspy_state_write_checkpoint(now) && tick_part(now, false) &&
+	       nspy_account_write();
+}
+
+static void change_mode(enum nspy_mode mode, uint64_t now)
+{
+	/* In the order that leaves no record unaccounted for: written, or in the next hole. */
+	if (keeps() && mode != NSPY_MODE_RECORD)
+		(void)write_all(now);
+	nspy_mode_set(mode, now);
+}
+
+/* Commands of ncclspy-ctl, and what something that has happened asks for. */
+static void obey(struct schedule *s, uint64_t now)
+{
+	const struct nspy_command *command;
+	bool news = nspy_mode_take_dump() && nspy_mode_now() == NSPY_MODE_WATCH;
+
+	while ((command = nspy_mode_next()) != NULL) {
+		enum nspy_mode mode = command->verb == NSPY_CONTROL_OFF     ? NSPY_MODE_OFF
+				      : command->verb == NSPY_CONTROL_WATCH ? NSPY_MODE_WATCH
+				      : command->verb == NSPY_CONTROL_ON    ? NSPY_MODE_RECORD
+									    : nspy_mode_now();
+		bool changes = mode != nspy_mode_now();
+
+		nspy_account_command(command, now);
+		if (changes)
+			change_mode(mode, now);
+		/* In the other modes nothing is written but what is asked for. */
+		if (keeps() || command->verb == NSPY_CONTROL_DUMP)
+			news = true;
+		else if (changes && nspy_segment_bytes_written())
+			(void)nspy_account_write();
+		nspy_mode_confirm();
+	}
+	if (news && now >= s->retry_after && !write_all(now))
+		s->retry_after = now + RETRY_NS;
+}
+
+/* What goes into files while records do. */
+static void keep(struct schedule *s, uint64_t now)
+{
+	flush(s, now, false);
+	if (now >= s->retry_after && !nspy_state_write_if_due(now, false))
+		s->retry_after = now + RETRY_NS;
+	if (now >= s->retry_after && !tick_part(now, false))
+		s->retry_after = now + RETRY_NS;
+	if (!s->next_account)
+		s->next_account = now + ACCOUNT_NS;
+	if (now >= s->next_account && now >= s->retry_after) {
+		s->next_account = now + ACCOUNT_NS;
+		(void)nspy_account_write();
+	}
+}
+
 static void tick(struct schedule *s)
 {
 	uint64_t now = nspy_monotonic_ns();
@@ -106,13 +185,14 @@ static void tick(struct schedule *s)
 		s->next_anchor = now + ANCHOR_NS;
 	}
 	nspy_judge_tick(now);
-	flush(s, now, false);
-	if (now >= s->retry_after && !nspy_state_write_if_due(now, false))
-		s->retry_after = now + RETRY_NS;
-	if (now >= s->retry_after && !tick_part(now, false))
-		s->retry_after = now + RETRY_NS;
+	nspy_account_sample(now);
+	obey(s, now);
+	if (keeps())
+		keep(s, now);
+	else
+		rest(s);
 	nspy_drain_free_slots();
-	if (now >= s->next_sibling) {
+	if (now >= s->next_sibling && nspy_mode_now() != NSPY_MODE_OFF) {
 		nspy_sibling_save();
 		s->next_sibling = now + SIBLING_NS;
 	}
@@ -124,22 +204,38 @@ static void tick(struct schedule *s)
 	nspy_service_write();
 }
 
+/* A process that fails has something to tell, if it was watched. */
+static bool ends_with_files(void)
+{
+	return keeps() || (nspy_mode_now() == NSPY_MODE_WATCH && nspy_core.head->exit_code);
+}
+
 static void finish(struct schedule *s)
 {
+	bool wanted = ends_with_files();
 	char status[16];
 
 	/* Operations first: the process does not wait long for the rest. */
-	flush(s, nspy_monotonic_ns(), true);
+	if (wanted)
+		flush(s, nspy_monotonic_ns(), true);
+	else
+		nspy_drain_forget_all();
 	nspy_judge_last(nspy_monotonic_ns());
 	(void)snprintf(status, sizeof(status), "%d", nspy_core.head->exit_code);
 	nspy_facts_add("exit_code", status);
 	if (!s->next_sibling) /* too short a life for a single tick */
 		nspy_sibling_save();
 	nspy_clock_anchor(nspy_core.head);
-	flush(s, nspy_monotonic_ns(), true);
-	(void)tick_part(nspy_monotonic_ns(), true);
+	if (wanted)
+		flush(s, nspy_monotonic_ns(), true);
+	else
+		nspy_drain_forget_all();
+	if (wanted)
+		(void)tick_part(nspy_monotonic_ns(), true);
 	nspy_state_say_end();
-	if (nspy_state_write_end()) {
+	/* A trace that was begun is closed in any mode. */
+	wanted = wanted || nspy_segment_bytes_written();
+	if (!wanted || (nspy_account_write() && nspy_state_write_end())) {
 		atomic_store_explicit(&nspy_core.head->state, NSPY_LIVE_ENDED,
 				      memory_order_release);
 		nspy_live_remove();

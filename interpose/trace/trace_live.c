@@ -162,6 +162,9 @@ void nspy_live_info(const struct nspy_live *live, struct nspy_live_info *ret)
 		.heartbeat_ns =
 			nspy_clock_to_ns(live->clock, live->clock_count, head->heartbeat_ticks),
 	};
+	ret->mode = (struct nspy_note_mode){head->mode, head->mode_since_ns};
+	ret->hole = (struct nspy_note_hole){head->hole_from_ns, head->hole_until_ns,
+					    head->hole_records};
 	if (live->clock_count)
 		ret->mono_to_real_ns = live->clock[live->clock_count - 1].mono_to_real_ns;
 	for (int i = 0; i < NSPY_LOSS_COUNT; i++)

@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "trace_note.h"
 #include "trace_reader.h"
 #include "trace_record.h"
 
@@ -76,6 +77,12 @@ struct nspy_live_head {
 	_Atomic uint32_t clock_count; /* pieces ever made; piece i lies at i % NSPY_CLOCK_PIECES */
 	_Atomic int32_t exit_code;    /* argument of _exit when state is EXITED */
 	struct nspy_clock_piece clock[NSPY_CLOCK_PIECES];
+	/* What is kept of the records, as in a NOTE chunk (trace_note.h); 0 in older files. */
+	_Atomic uint32_t mode; /* enum nspy_mode */
+	_Atomic uint64_t mode_since_ns;
+	_Atomic uint64_t hole_from_ns; /* the latest hole */
+	_Atomic uint64_t hole_until_ns;
+	_Atomic uint64_t hole_records;
 };
 
 enum nspy_slot_state {
@@ -149,6 +156,8 @@ struct nspy_live_info {
 	int64_t mono_to_real_ns;
 	uint64_t loss[NSPY_LOSS_COUNT];
 	uint64_t calls;
+	struct nspy_note_mode mode;
+	struct nspy_note_hole hole; /* the latest one; records 0 = none */
 };
 void nspy_live_info(const struct nspy_live *live, struct nspy_live_info *ret);
 

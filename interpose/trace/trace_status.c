@@ -195,6 +195,13 @@ static void walk_stack(struct walk *w, struct nspy_status *s)
 	text(w, s->instance, sizeof(s->instance));
 }
 
+static void walk_control(struct walk *w, struct nspy_status *s)
+{
+	FIELD(w, s->control_id);
+	FIELD(w, s->mode);
+	FIELD(w, s->hang_s);
+}
+
 static uint64_t checksum(const uint8_t *page, size_t bytes)
 {
 	/* The sequence is covered, so that an old body under a new number shows. */
@@ -220,6 +227,7 @@ long nspy_status_encode(const struct nspy_status *status, uint32_t ops_max, uint
 	walk_counts(&w, &s);
 	walk_arrays(&w, &s);
 	walk_stack(&w, &s);
+	walk_control(&w, &s);
 	if (w.bad)
 		return -ENOBUFS;
 	total = bytes - w.left;
@@ -294,6 +302,8 @@ int nspy_status_decode(const uint8_t *data, size_t bytes, struct nspy_arena *are
 		walk_arrays(&w, ret);
 		if (w.left)
 			walk_stack(&w, ret);
+		if (w.left && !w.bad)
+			walk_control(&w, ret);
 		if (w.bad || w.left || !indices_fit(ret))
 			rc = -EBADMSG;
 	}

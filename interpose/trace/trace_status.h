@@ -22,20 +22,21 @@
 #include "trace_arena.h"
 #include "trace_format.h"
 
-#define NSPY_STATUS_SUFFIX      ".status"
-#define NSPY_STATUS_MAGIC       0x544154535950534EULL /* "NSPYSTAT" */
-#define NSPY_STATUS_VERSION     2u
-#define NSPY_STATUS_BYTES_MAX   32768u /* of one page */
-#define NSPY_STATUS_HEAD_BYTES  32u    /* magic, version, bytes, sequence, checksum */
-#define NSPY_STATUS_COMMS_MAX   64u    /* every open one first, then the most active */
-#define NSPY_STATUS_CALLS_MAX   16u
-#define NSPY_STATUS_OPS_MAX     256u
-#define NSPY_STATUS_WAYS_MAX    128u
-#define NSPY_STATUS_NAMES_MAX   64u
-#define NSPY_STATUS_NAME_BYTES  32u
-#define NSPY_STATUS_RANKS_MAX   (1 << 20) /* of a communicator; more is damage */
-#define NSPY_STATUS_STACK_BYTES 156       /* of the fields after all others, which may be missing */
-#define NSPY_STATUS_NONE        0xFFFFu   /* no communicator, no name */
+#define NSPY_STATUS_SUFFIX        ".status"
+#define NSPY_STATUS_MAGIC         0x544154535950534EULL /* "NSPYSTAT" */
+#define NSPY_STATUS_VERSION       2u
+#define NSPY_STATUS_BYTES_MAX     32768u /* of one page */
+#define NSPY_STATUS_HEAD_BYTES    32u    /* magic, version, bytes, sequence, checksum */
+#define NSPY_STATUS_COMMS_MAX     64u    /* every open one first, then the most active */
+#define NSPY_STATUS_CALLS_MAX     16u
+#define NSPY_STATUS_OPS_MAX       256u
+#define NSPY_STATUS_WAYS_MAX      128u
+#define NSPY_STATUS_NAMES_MAX     64u
+#define NSPY_STATUS_NAME_BYTES    32u
+#define NSPY_STATUS_RANKS_MAX     (1 << 20) /* of a communicator; more is damage */
+#define NSPY_STATUS_STACK_BYTES   156     /* of the fields after all others, which may be missing */
+#define NSPY_STATUS_CONTROL_BYTES 16      /* and of those after these, which may be missing, too */
+#define NSPY_STATUS_NONE          0xFFFFu /* no communicator, no name */
 
 enum nspy_status_state {
 	NSPY_STATUS_RUNNING = 1,
@@ -149,6 +150,10 @@ struct nspy_status {
 	uint64_t settings;   /* hash of the settings that ranks must share */
 	char libfabric[16], plugin[32], gpu[48], instance[32];
 	int32_t nccl, cudart, driver;
+	/* The last command of ncclspy-ctl that is carried out, 0 = none, and what holds. */
+	uint64_t control_id;
+	uint32_t mode;      /* enum nspy_mode */
+	uint32_t hang_s;    /* limit for a hang, 0 = not known */
 	uint32_t not_shown; /* living communicators beyond those below */
 	/* Noted by the speaker of the node in node files; false and 0 in a rank's own page. */
 	bool dead;

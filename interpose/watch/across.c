@@ -35,7 +35,8 @@ static struct {
 	uint64_t heard_ns;   /* when the digest was last seen to be new */
 	uint64_t heard_real; /* what it said */
 	bool taken_over;
-	uint64_t told_key; /* in the last digest written */
+	uint64_t told_key;    /* in the last digest written */
+	uint64_t control_sum; /* of what the last post said of commands */
 	uint64_t started_real_ns;
 } state;
 
@@ -104,11 +105,14 @@ static bool is_uneasy(const struct nspy_local *local, uint64_t now_ns,
 static void post(const struct nspy_local *local, uint64_t now_ns)
 {
 	bool worse = state.uneasy && !state.was_uneasy;
+	uint64_t control_sum = 0;
 	size_t room = 1;
 	long bytes = -ENOBUFS;
 
+	for (uint32_t i = 0; i < local->count; i++)
+		control_sum += local->pages[i].control_id;
 	state.was_uneasy = state.uneasy;
-	if (now_ns < state.next_post && !worse)
+	if (now_ns < state.next_post && !worse && control_sum == state.control_sum)
 		return;
 	for (; bytes == -ENOBUFS && room <= POST_MAX; room *= 2) {
 		size_t have = room < 32768u ? 32768u : room;
@@ -122,6 +126,17 @@ static void post(const struct nspy_local *local, uint64_t now_ns)
 		return;
 	nspy_exchange_post((size_t)bytes);
 	state.next_post = now_ns + period();
+	state.control_sum = control_sum;
+}
+
+void nspy_across_post(const struct nspy_local *local, uint64_t now_ns)
+{
+	if (nspy_core.id.node_local)
+		return;
+	state.uneasy = false;
+	state.heard_ns = now_ns; /* nobody is listened to meanwhile: that is no silence of theirs */
+	state.lead_ns = 0;
+	post(local, now_ns);
 }
 
 /* --- reading the others --- */

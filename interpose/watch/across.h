@@ -17,6 +17,9 @@ void nspy_across_start(uint64_t now_ns);
 /* Whether the job has ranks that these pages do not show, and a directory to meet them in. */
 bool nspy_across_wanted(const struct nspy_local *local);
 
+/* Posts the node's pages even if nobody waits for them: who controls the job wants to see it. */
+void nspy_across_post(const struct nspy_local *local, uint64_t now_ns);
+
 /* What to judge. */
 struct nspy_view {
 	const struct nspy_status *pages;

@@ -27,10 +27,13 @@ static bool sight_before(const struct sight *a, const struct sight *b)
 	return a->seq != b->seq ? a->seq < b->seq : a->page < b->page;
 }
 
-/* Shell sort: the lists of the ranks are in order already, so little is left to do. */
+/*
+ * Shell sort; libc's qsort may allocate. The gaps are not powers of two, for which lists of the
+ * same length for each of 2^n ranks are the worst case.
+ */
 static void sort_sights(struct sights *s)
 {
-	for (uint32_t gap = s->count / 2; gap; gap /= 2) {
+	for (uint32_t gap = s->count / 2; gap; gap = gap == 2 ? 1 : gap * 5 / 11) {
 		for (uint32_t i = gap; i < s->count; i++) {
 			struct sight one = s->items[i];
 			uint32_t k = i;
@@ -69,10 +72,14 @@ static void add_sights(const struct nspy_scene *scene, const struct nspy_member 
 static bool same_function(const struct nspy_scene *scene, const struct sight *a,
 			  const struct sight *b)
 {
+	const char *of_a = nspy_status_name(&scene->pages[a->page], a->name);
+	const char *of_b = nspy_status_name(&scene->pages[b->page], b->name);
 	char x[NSPY_STATUS_NAME_BYTES], y[NSPY_STATUS_NAME_BYTES];
 
-	nspy_canonical(nspy_status_name(&scene->pages[a->page], a->name), x);
-	nspy_canonical(nspy_status_name(&scene->pages[b->page], b->name), y);
+	if (strcmp(of_a, of_b) == 0) /* nearly always, and quickly told */
+		return true;
+	nspy_canonical(of_a, x);
+	nspy_canonical(of_b, y);
 	return strcmp(x, y) == 0;
 }
 

@@ -163,6 +163,28 @@ void nspy_event_tell_aside(const struct nspy_verdict *v, uint64_t now_ns)
 	print(v, job_dir);
 }
 
+void nspy_event_command(const struct nspy_command *command)
+{
+	const char *verb = nspy_control_verb_name(command->verb);
+	char out[NSPY_OUTBOX_LINE_MAX] = "", text[NSPY_LINE_BYTES];
+	const char *texts[] = {text};
+	struct timespec real;
+
+	clock_gettime(CLOCK_REALTIME, &real);
+	nspy_tell(out, sizeof(out), "{\"time_ns\":%lld%09ld", (long long)real.tv_sec, real.tv_nsec);
+	add_json(out, sizeof(out), "event", "command");
+	nspy_tell(out, sizeof(out), ",\"given_ns\":%" PRIu64, command->id);
+	add_json(out, sizeof(out), "command", verb);
+	add_json(out, sizeof(out), "text", command->text);
+	add_json(out, sizeof(out), "job", nspy_core.id.job);
+	add_json(out, sizeof(out), "node", nspy_core.id.node);
+	nspy_tell(out, sizeof(out), ",\"rank\":%d}\n", nspy_core.id.rank);
+	(void)nspy_outbox_put(out, strlen(out));
+	(void)snprintf(text, sizeof(text), "ncclspy-ctl: %s%s%s", verb, command->text[0] ? " " : "",
+		       command->text);
+	(void)nspy_say_block(NSPY_SAY_INFO, texts, 1);
+}
+
 void nspy_event_digest(struct nspy_digest *ret)
 {
 	ret->key = state.told_key;

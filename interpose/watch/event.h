@@ -7,6 +7,7 @@
 #define NSPY_WATCH_EVENT_H
 
 #include "board.h"
+#include "trace_control.h"
 #include "verdict.h"
 
 void nspy_event_start(void);
@@ -20,6 +21,9 @@ void nspy_event_take(const struct nspy_verdict *verdict, const struct nspy_statu
 
 /* Tells of something that is not wrong with the job's ranks, beside what else is going on. */
 void nspy_event_tell_aside(const struct nspy_verdict *verdict, uint64_t now_ns);
+
+/* A command of ncclspy-ctl that was taken up: a line on stderr and in events.jsonl. */
+void nspy_event_command(const struct nspy_command *command);
 
 /* What was told last and goes on, for other nodes. */
 void nspy_event_digest(struct nspy_digest *ret);

@@ -14,6 +14,8 @@
 
 #include "core.h"
 #include "live.h"
+#include "mode.h"
+#include "segment.h"
 #include "trace_bytes.h"
 #include "trace_stat.h"
 
@@ -39,6 +41,9 @@ static struct {
 	_Atomic uint32_t digest_out_turn, digest_in_turn;
 	char digest_out[NSPY_DIGEST_BYTES], digest_in[NSPY_DIGEST_BYTES];
 	size_t digest_out_bytes, digest_in_bytes;
+	/* Whom a file of ours belonged to. */
+	bool has_written;
+	uint32_t written_uid;
 } box;
 
 /* As the kernel writes it; glibc's readdir allocates. */
@@ -173,9 +178,28 @@ static int open_board(bool make)
 		return -1;
 	(void)snprintf(path, sizeof(path), "%.*s/board", (int)(slash - nspy_core.id.dir),
 		       nspy_core.id.dir);
+	/* Where nothing is recorded, nobody has made it yet. */
+	if (make && nspy_mode_now() != NSPY_MODE_RECORD && !nspy_segment_bytes_written())
+		(void)nspy_segment_make_directories();
 	if (make)
 		(void)mkdir(path, nspy_core.group_readable ? 02750 : 0700);
 	return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+int nspy_exchange_open(const char *name)
+{
+	int dir = open_board(false), fd;
+
+	if (dir < 0)
+		return -1;
+	fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	close(dir);
+	return fd;
+}
+
+bool nspy_exchange_is_ours(uint32_t uid)
+{
+	return box.has_written && uid == box.written_uid;
 }
 
 /* <node>.<pid namespace>.node: processes that see the same pages write the same file. */
@@ -189,6 +213,7 @@ static void put_file(const char *name, const void *data, size_t bytes)
 {
 	char beside[NAME_BYTES + 32];
 	int dir = open_board(true), fd;
+	struct stat st;
 	bool ok;
 
 	if (dir < 0)
@@ -198,6 +223,10 @@ static void put_file(const char *name, const void *data, size_t bytes)
 	fd = openat(dir, beside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
 		    nspy_core.group_readable ? 0640 : 0600);
 	ok = fd >= 0 && write(fd, data, bytes) == (ssize_t)bytes;
+	if (fd >= 0 && nspy_fstat(fd, &st) == 0) {
+		box.has_written = true;
+		box.written_uid = st.st_uid;
+	}
 	if (fd >= 0)
 		close(fd);
 	if (fd >= 0 && (!ok || syscall(SYS_renameat2, dir, beside, dir, name, 0) < 0))

@@ -41,6 +41,11 @@ bool nspy_exchange_digest(struct nspy_digest *ret);
 
 /* --- writer thread --- */
 
+/* A file of the board for reading, -1 if there is none. */
+int nspy_exchange_open(const char *name);
+/* Whether files that we write there belong to this user: storage may call us by another name. */
+bool nspy_exchange_is_ours(uint32_t uid);
+
 /* Serves what was asked for. */
 void nspy_exchange_work(void);
 

@@ -16,6 +16,7 @@
 #include "core.h"
 #include "fold.h"
 #include "live.h"
+#include "trace_control.h"
 #include "trace_stat.h"
 
 #define SHM_DIR "/dev/shm"
@@ -81,6 +82,14 @@ static bool make_names(void)
 	(void)snprintf(pages->path, sizeof(pages->path), "%.*s%s", (int)stem, live,
 		       NSPY_STATUS_SUFFIX);
 	return job_prefix(name + 1, pages->prefix, sizeof(pages->prefix));
+}
+
+void nspy_pages_prefix(char *ret, size_t bytes)
+{
+	const char *name = strrchr(nspy_core.id.live_path, '/');
+
+	if (!job_prefix(name ? name + 1 : "", ret, bytes))
+		ret[0] = '\0';
 }
 
 static bool ends_with(const char *name, const char *suffix)
@@ -333,6 +342,15 @@ static void unlink_page(const char *name)
 	(void)unlink(path);
 }
 
+/* Commands to a job that is gone. */
+static void unlink_control(const char *prefix)
+{
+	char path[NSPY_PATH_MAX];
+
+	(void)snprintf(path, sizeof(path), SHM_DIR "/%.120s%s", prefix, NSPY_CONTROL_SUFFIX + 1);
+	(void)unlink(path);
+}
+
 void nspy_pages_say_exit(int exit_code)
 {
 	const struct pages *made = atomic_load_explicit(&published, memory_order_acquire);
@@ -415,8 +433,10 @@ static void remove_leftover(const char *name)
 	    page.published_real_ns + LEFTOVER_NS > (uint64_t)now.tv_sec * 1000000000u ||
 	    nspy_activity_alive(page.pid, page.starttime) != NSPY_ALIVE_NO)
 		return;
-	if (job_prefix(name, prefix, sizeof(prefix)) && !running(prefix, entries, sizeof(entries)))
-		unlink_page(name);
+	if (!job_prefix(name, prefix, sizeof(prefix)) || running(prefix, entries, sizeof(entries)))
+		return;
+	unlink_page(name);
+	unlink_control(prefix);
 }
 
 /* What was told by a job of which nobody lives (fold.h). */
@@ -456,4 +476,5 @@ void nspy_pages_remove(void)
 		return;
 	for_each_page(made->prefix, entries, sizeof(entries), unlink_page);
 	for_each_file(made->prefix, NSPY_FOLD_SUFFIX, entries, sizeof(entries), unlink_page);
+	unlink_control(made->prefix);
 }

@@ -30,6 +30,9 @@ void nspy_pages_forget(void);
 /* Makes our file; false: no shared memory for us (nothing is published then). */
 bool nspy_pages_start(void);
 
+/* "ncclspy.<uid>.<job hash>.": how the names of all files of the job begin. context: any thread. */
+void nspy_pages_prefix(char *ret, size_t bytes);
+
 void nspy_pages_publish(const struct nspy_status *status);
 
 /*

@@ -88,6 +88,12 @@ void nspy_stacks_look(const struct nspy_local *local, const struct nspy_status *
 		atomic_store_explicit(&state.own_wanted, own->caller_tid + 1, memory_order_release);
 }
 
+void nspy_stacks_ask(uint32_t caller_tid)
+{
+	if (nspy_core.env.NCCLSPY_STACKS)
+		atomic_store_explicit(&state.own_wanted, caller_tid + 1, memory_order_release);
+}
+
 void nspy_stacks_blame(const char *id, const struct nspy_status *page)
 {
 	struct blamed *blamed = &state.blamed;

@@ -14,6 +14,9 @@ void nspy_stacks_start(void);
 /* Has anybody of the node told something new? context: watcher thread. */
 void nspy_stacks_look(const struct nspy_local *local, const struct nspy_status *own);
 
+/* Has our own stacks read, whatever goes on. context: watcher thread. */
+void nspy_stacks_ask(uint32_t caller_tid);
+
 /*
  * We have told finding id and blame this page: say where it stands when its stacks are there, and
  * have them read if it is stopped and cannot do so itself. context: watcher thread.

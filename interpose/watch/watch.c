@@ -7,15 +7,18 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
+#include "account.h"
 #include "across.h"
 #include "active.h"
 #include "clock.h"
+#include "control.h"
 #include "core.h"
 #include "event.h"
 #include "exchange.h"
 #include "gather.h"
 #include "hook.h"
 #include "live.h"
+#include "mode.h"
 #include "odd.h"
 #include "outbox.h"
 #include "pages.h"
@@ -35,6 +38,10 @@
 #define SCRATCH_MIN    ((size_t)128 << 10)
 #define SCRATCH_MAX    ((size_t)64 << 20)
 #define WARM_UP_ROUNDS 20u
+/* A look at thousands of ranks is rationed: one part in so many of the time of a core. */
+#define JUDGE_SHARE  20u
+#define JUDGE_FREE   (2 * 1000000ull) /* ns of CPU that need not be rationed */
+#define JUDGE_MAX_NS (10 * NS_PER_S)  /* other nodes' pages are no newer */
 
 static struct nspy_arena scratch;
 static struct nspy_verdict verdict;
@@ -44,7 +51,7 @@ struct nspy_limits nspy_watch_limits(void)
 	const struct nspy_env *env = &nspy_core.env;
 	struct nspy_limits limits = {
 		.note_ns = env->NCCLSPY_HANG_NOTE_S * NS_PER_S,
-		.hang_ns = env->NCCLSPY_HANG_S * NS_PER_S,
+		.hang_ns = nspy_control_hang_s() * NS_PER_S,
 		.start_ns = env->NCCLSPY_HANG_START_S * NS_PER_S,
 		.confirm_ns = NS_PER_S,
 		.warm_up_rounds = WARM_UP_ROUNDS,
@@ -85,11 +92,31 @@ static void get_scratch(size_t bytes)
 	scratch = (struct nspy_arena){more, bytes, 0};
 }
 
+static uint64_t thread_cpu_ns(void)
+{
+	struct timespec cpu;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+	return (uint64_t)cpu.tv_sec * NS_PER_S + (uint64_t)cpu.tv_nsec;
+}
+
+/* When to look again after a look that took so much CPU time. */
+static uint64_t rest_after(uint64_t took_ns)
+{
+	uint64_t rest = took_ns <= JUDGE_FREE ? 0 : took_ns * JUDGE_SHARE;
+
+	return rest < JUDGE_MAX_NS ? rest : JUDGE_MAX_NS;
+}
+
 static void judge(const struct nspy_status *pages, uint32_t count, uint64_t now_ns,
 		  const struct nspy_limits *limits, uint64_t told, struct nspy_status *own)
 {
+	static uint64_t not_before_ns;
+	uint64_t begin = thread_cpu_ns();
 	int rc;
 
+	if (now_ns < not_before_ns)
+		return;
 	scratch.used = 0;
 	rc = nspy_verdict_find(pages, count, now_ns, limits, &scratch, &verdict);
 	if (rc == 0 && verdict.id == NSPY_FOUND_NONE && !limits->serving)
@@ -98,6 +125,7 @@ static void judge(const struct nspy_status *pages, uint32_t count, uint64_t now_
 		nspy_event_take(&verdict, pages, now_ns, told, own);
 	else if (scratch.bytes < SCRATCH_MAX)
 		get_scratch(scratch.bytes ? 2 * scratch.bytes : SCRATCH_MIN);
+	not_before_ns = now_ns + rest_after(thread_cpu_ns() - begin);
 }
 
 /* Twice the patience where only a part can be seen. */
@@ -111,6 +139,17 @@ static struct nspy_limits patient(const struct nspy_limits *limits)
 	return twice;
 }
 
+/* Something has happened: what is only in memory belongs into files, on every rank. */
+static void look_for_events(const struct nspy_local *local, const struct nspy_status *own)
+{
+	static uint64_t dumped_key;
+	uint64_t key = own->event_key ? own->event_key : told_by_others(local);
+
+	if (key && key != dumped_key)
+		nspy_mode_ask_dump();
+	dumped_key = key;
+}
+
 static void speak(const struct nspy_local *local, struct nspy_status *own, uint64_t now_ns,
 		  const struct nspy_limits *limits)
 {
@@ -119,6 +158,8 @@ static void speak(const struct nspy_local *local, struct nspy_status *own, uint6
 	struct nspy_view view;
 
 	if (!nspy_across_wanted(local)) {
+		if (own->control_id || own->mode != NSPY_MODE_RECORD)
+			nspy_across_post(local, now_ns);
 		judge(local->pages, local->count, now_ns, limits, told, own);
 		/* Rank 0 speaks for the job; without it a later speaker has nothing to add. */
 		if (local->pages[local->own].rank <= 0) {
@@ -138,6 +179,15 @@ static void speak(const struct nspy_local *local, struct nspy_status *own, uint6
 	nspy_odd_look(view.pages, view.count);
 }
 
+/* Nobody is judged; only the next command is waited for. */
+static void be_off(const struct nspy_local *local, struct nspy_status *own, uint64_t now_ns)
+{
+	nspy_event_silent();
+	own->event_key = 0;
+	if (local->own < local->count && local->speaker == local->own)
+		nspy_across_post(local, now_ns);
+}
+
 static void tick(const struct nspy_limits *limits, bool shared)
 {
 	uint64_t now = nspy_monotonic_ns();
@@ -148,12 +198,20 @@ static void tick(const struct nspy_limits *limits, bool shared)
 		/* A process that sees only itself. */
 		struct nspy_limits twice = patient(limits);
 
+		if (nspy_mode_now() == NSPY_MODE_OFF)
+			return;
 		judge(own, 1, now, &twice, 0, own);
 		nspy_storage_look(now, true);
 		return;
 	}
+	own->mode = nspy_mode_now();
 	nspy_pages_publish(own);
 	local = nspy_pages_read(now, FRESH_NS);
+	nspy_control_look(local, own);
+	if (own->mode == NSPY_MODE_OFF) {
+		be_off(local, own, now);
+		return;
+	}
 	if (local->own < local->count && local->speaker == local->own) {
 		speak(local, own, now, limits);
 		nspy_prom_look(local->pages, local->count, own, now);
@@ -162,6 +220,7 @@ static void tick(const struct nspy_limits *limits, bool shared)
 	}
 	nspy_storage_look(now, local->own < local->count && local->speaker == local->own);
 	nspy_stacks_look(local, own);
+	look_for_events(local, own);
 }
 
 static void *watch_main(void *unused)
@@ -176,6 +235,9 @@ static void *watch_main(void *unused)
 	atomic_store(&nspy_core.watching, able);
 	while (able && !atomic_load_explicit(&nspy_core.stop_request, memory_order_acquire)) {
 		tick(&limits, shared);
+		nspy_account_watcher();
+		limits = nspy_watch_limits(); /* a command may have changed them */
+		period = period_ns(&limits);
 		if (!nspy_core.env.NCCLSPY_LOG_FILE[0])
 			nspy_say_flush();
 		nspy_futex_wait(&nspy_core.stop_request, 0, period);
@@ -194,6 +256,7 @@ static void start(void)
 	/* The writer looks into these, watcher or not. */
 	nspy_pages_forget();
 	nspy_outbox_start();
+	nspy_control_start();
 	nspy_stacks_start();
 	nspy_exchange_start();
 	nspy_hook_start();
@@ -221,6 +284,7 @@ static void write_files(void)
 {
 	nspy_outbox_write();
 	nspy_exchange_work();
+	nspy_control_work(nspy_monotonic_ns());
 	nspy_hook_work();
 	nspy_prom_write();
 	nspy_stacks_work(nspy_monotonic_ns());

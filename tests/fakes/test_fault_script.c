@@ -61,7 +61,7 @@ static void test_good_scripts(void **state)
 		"rank=0-2, op=send, nth=3-, do=peer:1",
 		"rank=any,step=4,op=coll,do=jitter:1.5ms",
 		"op=p2p,do=datatype:bfloat16;do=count:0;do=op:all_gather;do=op:max;do=redop:min",
-		"do=root:1;do=invert;do=skip;do=spin;do=stop;do=kill;do=segv;do=exit:9",
+		"do=root:1;do=invert;do=skip;do=spin;do=stop;do=hold:2;do=kill;do=segv;do=exit:9",
 		"do=hang-inside;do=stall;do=late:10us;do=slow:2s;do=asyncerr:6;do=fail:2;do=oom;"
 		"do=gpufault:700",
 		"op=malloc,nth=2,do=oom;op=init,do=delay:1s;op=sync,do=skip;do=version:22703",

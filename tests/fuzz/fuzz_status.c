@@ -71,8 +71,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	FUZZ_ASSERT(used == bytes);
 	/* What was read can be written, and is read as the same; pages of before get longer. */
 	more = nspy_status_encode(&pages[0], NSPY_STATUS_OPS_MAX, again, sizeof(again));
-	FUZZ_ASSERT(more == (long)bytes || more == (long)bytes + NSPY_STATUS_STACK_BYTES ||
-		    (more < 0 && bytes + NSPY_STATUS_STACK_BYTES > sizeof(again)));
+	FUZZ_ASSERT(more == (long)bytes || more == (long)bytes + NSPY_STATUS_CONTROL_BYTES ||
+		    more == (long)bytes + NSPY_STATUS_STACK_BYTES + NSPY_STATUS_CONTROL_BYTES ||
+		    (more < 0 && bytes + NSPY_STATUS_CONTROL_BYTES > sizeof(again)));
 	for (int i = 0; i < NSPY_ODD_TOPICS; i++) {
 		char text[NSPY_ODD_TEXT];
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-KINDS = {1: "ident", 2: "schema", 3: "state", 4: "ops", 5: "end", 6: "net"}
+KINDS = {1: "ident", 2: "schema", 3: "state", 4: "ops", 5: "end", 6: "net", 7: "note"}
 
 
 def chunks(data):

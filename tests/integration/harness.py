@@ -116,7 +116,8 @@ def remove_live_files(path):
     """Live pages in shared memory that belong to traces below path: of killed processes."""
     for name in os.listdir("/dev/shm"):
         full = os.path.join("/dev/shm", name)
-        if name.startswith("ncclspy.") and name.endswith((".live", ".status", ".told")):
+        if name.startswith("ncclspy.") and \
+                name.endswith((".live", ".status", ".told", ".control")):
             try:
                 with open(full, "rb") as f:
                     ours = path.encode() + b"/" in f.read(64 * 1024)

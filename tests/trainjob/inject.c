@@ -2,7 +2,9 @@
 /* The faults of an application: what it does wrong before, or instead of, calling the library. */
 #include "trainjob.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -22,6 +24,24 @@ static void __attribute__((noreturn)) spin(void)
 
 	for (;;)
 		turns++;
+}
+
+/* Until the file that lets it go on is there; another says that it has come so far. */
+static void hold(int64_t number)
+{
+	const char *prefix = getenv("NSPY_FAKE_HOLD");
+	char path[4096];
+	int fd;
+
+	if (!prefix)
+		return;
+	(void)snprintf(path, sizeof(path), "%s.%lld.there", prefix, (long long)number);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		close(fd);
+	(void)snprintf(path, sizeof(path), "%s.%lld", prefix, (long long)number);
+	while (access(path, F_OK) < 0)
+		job_sleep_ns(5000000);
 }
 
 static void die(int signal)
@@ -74,6 +94,9 @@ static enum verdict apply(struct rank *rank, const struct fake_fault *fault, str
 		spin();
 	case FAKE_ACT_STOP:
 		raise(SIGSTOP);
+		return VERDICT_GO;
+	case FAKE_ACT_HOLD:
+		hold(fault->arg);
 		return VERDICT_GO;
 	case FAKE_ACT_SKIP:
 		return VERDICT_SKIP;

@@ -36,6 +36,7 @@ static const struct {
 	[FAKE_ACT_HANG] = {"hang", ARG_NONE, false},
 	[FAKE_ACT_SPIN] = {"spin", ARG_NONE, false},
 	[FAKE_ACT_STOP] = {"stop", ARG_NONE, false},
+	[FAKE_ACT_HOLD] = {"hold", ARG_NUMBER, false},
 	[FAKE_ACT_SKIP] = {"skip", ARG_NONE, false},
 	[FAKE_ACT_KILL] = {"kill", ARG_NONE, false},
 	[FAKE_ACT_SEGV] = {"segv", ARG_NONE, false},

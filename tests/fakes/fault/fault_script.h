@@ -50,6 +50,7 @@ enum fake_act {
 	FAKE_ACT_HANG,     /* never makes the call */
 	FAKE_ACT_SPIN,     /* the same, and burns CPU time meanwhile */
 	FAKE_ACT_STOP,     /* SIGSTOP to itself, then makes the call */
+	FAKE_ACT_HOLD,     /* arg: number of the file that lets it go on */
 	FAKE_ACT_SKIP,     /* leaves the call out and goes on */
 	FAKE_ACT_KILL,     /* SIGKILL to itself */
 	FAKE_ACT_SEGV,     /* SIGSEGV */
