@@ -35,7 +35,8 @@ static struct {
 	uint64_t heard_ns;   /* when the digest was last seen to be new */
 	uint64_t heard_real; /* what it said */
 	bool taken_over;
-	uint64_t told_key; /* in the last digest written */
+	uint64_t told_key;      /* in the last digest written */
+	uint64_t told_until_ns; /* it stands so long, to be read by every node */
 	uint64_t started_real_ns;
 } state;
 
@@ -72,7 +73,9 @@ void nspy_across_start(uint64_t now_ns)
 
 bool nspy_across_wanted(const struct nspy_local *local)
 {
-	if (nspy_core.id.node_local)
+	const struct nspy_identity *id = &nspy_core.id;
+
+	if (id->node_local || (id->world_size > 0 && id->local_world_size == id->world_size))
 		return false;
 	for (uint32_t i = 0; i < local->count; i++) {
 		const struct nspy_status *page = &local->pages[i];
@@ -298,6 +301,9 @@ void nspy_across_look(const struct nspy_local *local, uint64_t now_ns,
 {
 	*ret = (struct nspy_view){.pages = local->pages, .count = local->count, .judge = true};
 	state.uneasy = is_uneasy(local, now_ns, limits);
+	/* The others post now. */
+	if (state.uneasy && !state.was_uneasy && state.next_ask > now_ns + FAST_NS / 2)
+		state.next_ask = now_ns + FAST_NS / 2;
 	post(local, now_ns);
 	if (has_rank_0(local) || state.taken_over)
 		lead(local, now_ns, ret);
@@ -312,6 +318,11 @@ void nspy_across_tell(uint64_t now_ns)
 	nspy_event_digest(&digest);
 	if (digest.key == state.told_key && now_ns < state.next_digest)
 		return;
+	/* What does not last is told to every node all the same. */
+	if (!digest.key && state.told_key && now_ns < state.told_until_ns)
+		return;
+	if (digest.key && digest.key != state.told_key)
+		state.told_until_ns = now_ns + slow_ns() + FAST_NS;
 	state.told_key = digest.key;
 	state.next_digest = now_ns + period();
 	(void)snprintf(digest.node, sizeof(digest.node), "%.63s", nspy_core.id.node);
