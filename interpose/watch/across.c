@@ -218,13 +218,26 @@ static void read_pages(uint64_t now_ns)
 	state.count = 0;
 }
 
-/* A node that has fallen silent does not run, as far as anybody can tell. */
+/*
+ * A node that has fallen silent does not run, as far as anybody can tell. If this one cannot write
+ * to the directory, others may not be able to either: what they last wrote counts no more.
+ */
 static void mark_silent(uint64_t now_ns)
 {
-	for (uint32_t i = 0; i < state.count; i++)
-		if (!state.pages[i].dead && state.pages[i].state == NSPY_STATUS_RUNNING &&
-		    state.pages[i].published_ns + silent_ns() < now_ns)
-			state.pages[i].silent = true;
+	bool refused = nspy_exchange_refused();
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < state.count; i++) {
+		struct nspy_status *page = &state.pages[i];
+		bool silent = !page->dead && page->state == NSPY_STATUS_RUNNING &&
+			      page->published_ns + silent_ns() < now_ns;
+
+		if (silent && refused)
+			continue;
+		page->silent = page->silent || silent;
+		state.pages[kept++] = *page;
+	}
+	state.count = kept;
 }
 
 /* --- leading and following --- */

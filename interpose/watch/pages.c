@@ -30,8 +30,14 @@
 
 struct exit_note {
 	int32_t code;
-	_Atomic uint32_t exited; /* 1 = code holds */
+	_Atomic uint32_t seal; /* exit_seal(code), or the code does not hold */
 };
+
+/* Noise that somebody writes into the file is no exit. */
+static uint32_t exit_seal(int32_t code)
+{
+	return 0x45584954u ^ (uint32_t)code * 0x9E3779B1u;
+}
 
 /* As the kernel writes it; glibc's readdir allocates. */
 struct entry {
@@ -195,7 +201,7 @@ static void note_exit(struct nspy_status *page)
 	struct exit_note note;
 
 	memcpy(&note, pages->in + EXIT_OFFSET, sizeof(note));
-	if (!note.exited)
+	if (note.seal != exit_seal(note.code))
 		return;
 	page->state = NSPY_STATUS_EXITED;
 	page->exit_code = note.code;
@@ -333,7 +339,7 @@ void nspy_pages_say_exit(int exit_code)
 		return;
 	note = (struct exit_note *)(made->shared + EXIT_OFFSET);
 	note->code = exit_code;
-	atomic_store_explicit(&note->exited, 1, memory_order_release);
+	atomic_store_explicit(&note->seal, exit_seal(exit_code), memory_order_release);
 }
 
 static _Atomic uint32_t others;
@@ -374,7 +380,8 @@ static void count_running(const char *name)
 			atomic_fetch_add_explicit(&others, 1, memory_order_relaxed);
 		return;
 	}
-	if (pread(fd, &note, sizeof(note), EXIT_OFFSET) != (ssize_t)sizeof(note) || !note.exited)
+	if (pread(fd, &note, sizeof(note), EXIT_OFFSET) != (ssize_t)sizeof(note) ||
+	    note.seal != exit_seal(note.code))
 		atomic_fetch_add_explicit(&others, 1, memory_order_relaxed);
 	close(fd);
 }

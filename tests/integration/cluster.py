@@ -34,11 +34,17 @@ FAULT = re.compile(r"^trainjob: rank (\d+): fault ")
 
 
 def own_namespaces():
-    """This process gets a network and a mount namespace of its own."""
+    """This process gets a network and a mount namespace of its own, once."""
+    if own_namespaces.done:
+        return
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNET | CLONE_NEWNS) or \
             libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None):
         raise harness.Skip("no namespaces of our own here")
+    own_namespaces.done = True
+
+
+own_namespaces.done = False
 
 
 def network(*words):

@@ -45,7 +45,7 @@ class Plan:
         self.fault, self.options = fault, list(options)
         self.act = more.get("act")
         self.absent, self.note = more.get("absent", ()), more.get("note", False)
-        self.compute_ms = more.get("compute_ms", 20)
+        self.compute_ms = more.get("compute_ms", 50)
         self.after_s = more.get("after_s", 4)
         # Starting takes longer than a threshold of a second on a busy machine, and is no fault.
         self.start_s = more.get("start_s", 15)
@@ -62,8 +62,8 @@ class Draw:
         if not nodes and seed % 25 == 7:
             self.nodes, self.ranks = 4, 32
         self.rank = self.dice.randrange(self.ranks)
-        # Late enough for all nodes to have been heard of, as in any job that is worth watching.
-        self.nth = self.dice.randrange(250, 700)
+        # Of seven in a step or so: behind the rounds in which a job is still starting.
+        self.nth = self.dice.randrange(180, 400)
 
     def pick(self, *words):
         return self.dice.choice(words)
@@ -90,7 +90,9 @@ def host_loop(d):
 
 
 def mismatch(d):
-    what = d.pick("count:512", "datatype:float64", "redop:max", "op:all_gather")
+    # Another operator hangs nobody: other nodes have no page of the moment in which it was used.
+    what = d.pick("count:512", "datatype:float64", "op:all_gather",
+                  *(["redop:max"] if d.nodes == 1 else []))
     return Plan("COLLECTIVE_MISMATCH", [d.rank],
                 f"rank={d.rank},op=all_reduce,nth={d.nth},do={what}")
 
@@ -104,7 +106,7 @@ def order_inversion(d):
 
 def p2p_without_partner(d):
     """A receive that is left out harms nobody here: its message is taken for the next one."""
-    return Plan("COLLECTIVE_HANG", [d.rank], f"rank={d.rank},op=send,nth={d.nth // 4},do=skip",
+    return Plan("COLLECTIVE_HANG", [d.rank], f"rank={d.rank},op=send,nth={d.nth // 3},do=skip",
                 ["--pattern", "pp"])
 
 
@@ -160,7 +162,7 @@ def noisy(d):
     """Pauses stay below half the threshold: on a busy machine they take longer than asked for."""
     most = max(int(d.threshold * 500), 1)
     stalls = "".join(f"rank={d.dice.randrange(d.ranks)},op=compute,nth={nth},do=delay:{most}ms;"
-                     for nth in (45, 90, 135, 180))
+                     for nth in (30, 55, 80, 105))
     return Plan("", [], f"rank=0,op=checkpoint,do=delay:{most}ms;{stalls}"
                 "op=compute,nth=20-,do=jitter:15ms;op=coll,nth=3-,do=jitter:3ms",
                 ["--checkpoint-every", "20", *d.pick([], ["--pattern", "mix"], ["--graph"])])
@@ -185,14 +187,15 @@ class Run:
         if name in TWO_NODES and self.draw.nodes == 1:
             self.draw.nodes = 2
         self.plan = BY_NAME[name](self.draw)
-        self.scratch = harness.Scratch(tempfile.mkdtemp(prefix=f"ncclspy-{name}-"))
+        self.scratch = harness.Scratch(tempfile.mkdtemp(
+            prefix=f"ncclspy-{name}-", dir=os.environ.get("NSPY_SCRATCH")))
         self.cluster, self.struck = None, None
 
     def start(self):
         limit = str(self.threshold)
         healthy = not self.plan.findings[0]
         options = ["--no-verify", "--compute-ms", str(self.plan.compute_ms), *self.plan.options,
-                   "--steps", str(200 if healthy else 1000000)]
+                   "--steps", str(120 if healthy else 1000000)]
         self.cluster = cluster.Cluster(
             self.scratch, self.draw.ranks, self.draw.nodes, options, self.plan.fault,
             {"NCCLSPY_HANG_S": limit, "NCCLSPY_HANG_NOTE_S": limit,
