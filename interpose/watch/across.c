@@ -87,6 +87,23 @@ bool nspy_across_wanted(const struct nspy_local *local)
 	return false;
 }
 
+/* Long open: a call, or the creation of a communicator, which need not hold up a call. */
+static bool waits_long(const struct nspy_status *page, uint64_t before_ns)
+{
+	for (uint32_t k = 0; k < page->call_count; k++)
+		if (page->calls_open[k].enter_ns < before_ns)
+			return true;
+	for (uint32_t k = 0; k < page->comm_count; k++) {
+		const struct nspy_status_comm *comm = &page->comms[k];
+		uint32_t over = NSPY_COMM_READY | NSPY_COMM_GONE | NSPY_COMM_FAILED;
+
+		if ((comm->flags & NSPY_COMM_NONBLOCKING) && !(comm->flags & over) &&
+		    comm->started_ns < before_ns)
+			return true;
+	}
+	return false;
+}
+
 static bool is_uneasy(const struct nspy_local *local, uint64_t now_ns,
 		      const struct nspy_limits *limits)
 {
@@ -95,11 +112,8 @@ static bool is_uneasy(const struct nspy_local *local, uint64_t now_ns,
 	for (uint32_t i = 0; i < local->count; i++) {
 		const struct nspy_status *page = &local->pages[i];
 
-		if (page->dead || page->stopped)
+		if (page->dead || page->stopped || waits_long(page, now_ns - wait))
 			return true;
-		for (uint32_t k = 0; k < page->call_count; k++)
-			if (page->calls_open[k].enter_ns + wait < now_ns)
-				return true;
 	}
 	return false;
 }

@@ -35,7 +35,7 @@
 #define SCRATCH_MIN    ((size_t)128 << 10)
 #define SCRATCH_MAX    ((size_t)64 << 20)
 #define WARM_UP_ROUNDS 20u
-#define UNSEEN_NS      (6 * NS_PER_S) /* a node that has something to say is heard of by then */
+#define UNSEEN_NS      (9 * NS_PER_S) /* a node that has something to say is heard of by then */
 #define FIRST_TICKS    20u            /* a rank that ends or stops at once has left a page */
 #define FIRST_NS       50000000ull
 

@@ -18,8 +18,8 @@ JOB = ["--no-verify", "--compute-ms", "20", "--steps", "1000000"]
 HANG = "rank=5,op=all_reduce,nth=500,do=hang"
 
 
-def start(scratch, nodes, fault=None, ranks=8, **env):
-    return cluster.Cluster(scratch, ranks, nodes, JOB, fault,
+def start(scratch, nodes, fault=None, more=(), **env):
+    return cluster.Cluster(scratch, 8, nodes, [*JOB, *more], fault,
                            {"NCCLSPY_HANG_S": "1", "NCCLSPY_HANG_NOTE_S": "1",
                             "NCCLSPY_HANG_START_S": "20", "NCCLSPY_BOARD_S": "1", **env})
 
@@ -103,6 +103,15 @@ def test_more_directory_is_full(scratch):
     job.end()
     assert ("COLLECTIVE_HANG", [5]) in alarms(job.nodes)[1], job.nodes[1].text()
     blame_at_most(job, [5])
+
+
+def test_more_creation_without_a_call(scratch):
+    """A nonblocking one holds up no call; the nodes hear of each other in time all the same."""
+    job = start(scratch, 4, "rank=5,op=init,do=hang", NCCLSPY_HANG_START_S="1",
+                NCCLSPY_BOARD_S="10", more=["--nonblocking"])
+    wait_for_all(job.nodes, "RANKS_MISSING")
+    job.end()
+    assert alarms(job.nodes)[0] == [("RANKS_MISSING", [5])], job.nodes[0].text()
 
 
 class Vandal(threading.Thread):
