@@ -106,7 +106,7 @@ def order_inversion(d):
 
 def p2p_without_partner(d):
     """A receive that is left out harms nobody here: its message is taken for the next one."""
-    return Plan("COLLECTIVE_HANG", [d.rank], f"rank={d.rank},op=send,nth={d.nth // 3},do=skip",
+    return Plan("COLLECTIVE_HANG", [d.rank], f"rank={d.rank},op=send,nth={d.nth},do=skip",
                 ["--pattern", "pp"])
 
 
