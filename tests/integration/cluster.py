@@ -150,3 +150,4 @@ class Cluster:
             node.child.wait()
             if node.reader.ident:
                 node.reader.join()
+        network("ip", "link", "del", "switch")
