@@ -45,7 +45,8 @@ struct nspy_hot {
 	_Atomic uint32_t captures;     /* stream captures begun so far */
 	_Atomic uint32_t comm_version; /* changes whenever a handle stops being valid */
 	struct nspy_direct direct[NSPY_HOT_LIBRARIES];
-	uint64_t reserved[2];
+	_Atomic uint64_t graph_launches; /* replays entered so far, by any thread */
+	uint64_t reserved[1];
 	struct nspy_comm comms[NSPY_COMMS_MAX];
 };
 

@@ -137,7 +137,7 @@ struct nspy_status {
 	char caller_state;      /* as in /proc/<pid>/stat, '?' = not known */
 	char caller_wchan[32];  /* "" = not known */
 	uint64_t busy_for_ns;   /* how long that has been looked at */
-	uint64_t busy_cpu_ns;   /* of that thread */
+	uint64_t busy_cpu_ns;   /* of that thread; or ready for one */
 	uint64_t busy_io_bytes; /* of the process, ours taken off */
 
 	/* What this process, as speaker of its node, has reported and sees as still going on. */

@@ -35,8 +35,9 @@ static struct {
 	uint64_t heard_ns;   /* when the digest was last seen to be new */
 	uint64_t heard_real; /* what it said */
 	bool taken_over;
-	uint64_t told_key;    /* in the last digest written */
-	uint64_t control_sum; /* of what the last post said of commands */
+	uint64_t told_key;      /* in the last digest written */
+	uint64_t told_until_ns; /* it stands so long, to be read by every node */
+	uint64_t control_sum;   /* of what the last post said of commands */
 	uint64_t started_real_ns;
 } state;
 
@@ -73,13 +74,32 @@ void nspy_across_start(uint64_t now_ns)
 
 bool nspy_across_wanted(const struct nspy_local *local)
 {
-	if (nspy_core.id.node_local)
+	const struct nspy_identity *id = &nspy_core.id;
+
+	if (id->node_local || (id->world_size > 0 && id->local_world_size == id->world_size))
 		return false;
 	for (uint32_t i = 0; i < local->count; i++) {
 		const struct nspy_status *page = &local->pages[i];
 
 		if (page->world_size > 0 && (uint32_t)page->world_size > local->count &&
 		    page->comm_count && page->comms[0].nranks > (int32_t)local->count)
+			return true;
+	}
+	return false;
+}
+
+/* Long open: a call, or the creation of a communicator, which need not hold up a call. */
+static bool waits_long(const struct nspy_status *page, uint64_t before_ns)
+{
+	for (uint32_t k = 0; k < page->call_count; k++)
+		if (page->calls_open[k].enter_ns < before_ns)
+			return true;
+	for (uint32_t k = 0; k < page->comm_count; k++) {
+		const struct nspy_status_comm *comm = &page->comms[k];
+		uint32_t over = NSPY_COMM_READY | NSPY_COMM_GONE | NSPY_COMM_FAILED;
+
+		if ((comm->flags & NSPY_COMM_NONBLOCKING) && !(comm->flags & over) &&
+		    comm->started_ns < before_ns)
 			return true;
 	}
 	return false;
@@ -93,11 +113,8 @@ static bool is_uneasy(const struct nspy_local *local, uint64_t now_ns,
 	for (uint32_t i = 0; i < local->count; i++) {
 		const struct nspy_status *page = &local->pages[i];
 
-		if (page->dead || page->stopped)
+		if (page->dead || page->stopped || waits_long(page, now_ns - wait))
 			return true;
-		for (uint32_t k = 0; k < page->call_count; k++)
-			if (page->calls_open[k].enter_ns + wait < now_ns)
-				return true;
 	}
 	return false;
 }
@@ -230,13 +247,26 @@ static void read_pages(uint64_t now_ns)
 	state.count = 0;
 }
 
-/* A node that has fallen silent does not run, as far as anybody can tell. */
+/*
+ * A node that has fallen silent does not run, as far as anybody can tell. If this one cannot write
+ * to the directory, others may not be able to either: what they last wrote counts no more.
+ */
 static void mark_silent(uint64_t now_ns)
 {
-	for (uint32_t i = 0; i < state.count; i++)
-		if (!state.pages[i].dead && state.pages[i].state == NSPY_STATUS_RUNNING &&
-		    state.pages[i].published_ns + silent_ns() < now_ns)
-			state.pages[i].silent = true;
+	bool refused = nspy_exchange_refused();
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < state.count; i++) {
+		struct nspy_status *page = &state.pages[i];
+		bool silent = !page->dead && page->state == NSPY_STATUS_RUNNING &&
+			      page->published_ns + silent_ns() < now_ns;
+
+		if (silent && refused)
+			continue;
+		page->silent = page->silent || silent;
+		state.pages[kept++] = *page;
+	}
+	state.count = kept;
 }
 
 /* --- leading and following --- */
@@ -313,6 +343,9 @@ void nspy_across_look(const struct nspy_local *local, uint64_t now_ns,
 {
 	*ret = (struct nspy_view){.pages = local->pages, .count = local->count, .judge = true};
 	state.uneasy = is_uneasy(local, now_ns, limits);
+	/* The others post now. */
+	if (state.uneasy && !state.was_uneasy && state.next_ask > now_ns + FAST_NS / 2)
+		state.next_ask = now_ns + FAST_NS / 2;
 	post(local, now_ns);
 	if (has_rank_0(local) || state.taken_over)
 		lead(local, now_ns, ret);
@@ -327,6 +360,11 @@ void nspy_across_tell(uint64_t now_ns)
 	nspy_event_digest(&digest);
 	if (digest.key == state.told_key && now_ns < state.next_digest)
 		return;
+	/* What does not last is told to every node all the same. */
+	if (!digest.key && state.told_key && now_ns < state.told_until_ns)
+		return;
+	if (digest.key && digest.key != state.told_key)
+		state.told_until_ns = now_ns + slow_ns() + FAST_NS;
 	state.told_key = digest.key;
 	state.next_digest = now_ns + period();
 	(void)snprintf(digest.node, sizeof(digest.node), "%.63s", nspy_core.id.node);

@@ -202,6 +202,19 @@ static void conclude(struct nspy_inquiry *q, const struct nspy_group *group, con
 		  v->operation);
 }
 
+/* A tie may be none once the other ranks have come to it or are heard of: they get time. */
+static bool too_early(const struct nspy_inquiry *q, const struct nspy_group *group, uint32_t agree,
+		      uint32_t all)
+{
+	uint32_t waiters = 0;
+	uint64_t since;
+
+	if (agree * 2 > all || group->nranks < 0 || all >= (uint32_t)group->nranks)
+		return false;
+	since = nspy_verdict_longest_wait(&q->scene, group, &waiters);
+	return !since || since + q->limits->unseen_ns > q->scene.now_ns;
+}
+
 /* The first operation of a group on which sights differ. */
 static bool check_group(struct nspy_inquiry *q, const struct nspy_group *group, struct sights *s)
 {
@@ -227,7 +240,7 @@ static bool check_group(struct nspy_inquiry *q, const struct nspy_group *group, 
 			if (n == to - from)
 				break;
 		}
-		if (agree < to - from) {
+		if (agree < to - from && !too_early(q, group, agree, to - from)) {
 			conclude(q, group, s, from, to, best);
 			return true;
 		}

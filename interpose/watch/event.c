@@ -21,7 +21,9 @@ static struct {
 	uint64_t key; /* of the verdict that is being looked at */
 	uint32_t looks;
 	uint32_t looks_without;
-	bool noted;
+	uint64_t first_ns; /* when it was first seen */
+	uint64_t noted[TOLD_MAX];
+	uint32_t noted_count;
 	/* The one told last and not over yet. */
 	uint64_t told_key;
 	enum nspy_found_id told_id;
@@ -45,12 +47,17 @@ void nspy_event_silent(void)
 	state.key = 0;
 }
 
-static bool was_told(uint64_t key)
+static bool has(const uint64_t *list, uint32_t count, uint64_t key)
 {
-	for (uint32_t i = 0; i < state.told_count && i < TOLD_MAX; i++)
-		if (state.told[i] == key)
+	for (uint32_t i = 0; i < count && i < TOLD_MAX; i++)
+		if (list[i] == key)
 			return true;
 	return false;
+}
+
+static bool was_told(uint64_t key)
+{
+	return has(state.told, state.told_count, key);
 }
 
 /* --- events.jsonl --- */
@@ -250,7 +257,7 @@ static void tell_end(uint64_t now_ns)
 	state.told_key = 0;
 }
 
-static void look(const struct nspy_verdict *v)
+static void look(const struct nspy_verdict *v, uint64_t now_ns)
 {
 	if (v->id == NSPY_FOUND_NONE) {
 		state.looks_without++;
@@ -262,7 +269,7 @@ static void look(const struct nspy_verdict *v)
 	if (v->key != state.key) {
 		state.key = v->key;
 		state.looks = 0;
-		state.noted = false;
+		state.first_ns = now_ns;
 	}
 	state.looks++;
 }
@@ -270,10 +277,11 @@ static void look(const struct nspy_verdict *v)
 void nspy_event_take(const struct nspy_verdict *v, const struct nspy_status *pages, uint64_t now_ns,
 		     uint64_t told_before, struct nspy_status *own)
 {
-	look(v);
-	if (v->id != NSPY_FOUND_NONE && state.looks >= LOOKS) {
-		if (v->note && !state.noted && !was_told(v->key)) {
-			state.noted = true;
+	look(v, now_ns);
+	if (v->id != NSPY_FOUND_NONE && state.looks >= LOOKS &&
+	    now_ns >= state.first_ns + v->hold_ns) {
+		if (v->note && !has(state.noted, state.noted_count, v->key) && !was_told(v->key)) {
+			state.noted[state.noted_count++ % TOLD_MAX] = v->key;
 			record("note", v, pages, now_ns);
 		} else if (!v->note && !was_told(v->key) && v->key == told_before) {
 			/* The process that spoke before us has told it; its end is ours to tell. */

@@ -38,6 +38,7 @@ struct buffer {
 static struct {
 	struct buffer out, in;
 	bool heads_only;
+	_Atomic bool refused;
 	_Atomic uint32_t digest_out_turn, digest_in_turn;
 	char digest_out[NSPY_DIGEST_BYTES], digest_in[NSPY_DIGEST_BYTES];
 	size_t digest_out_bytes, digest_in_bytes;
@@ -167,6 +168,11 @@ bool nspy_exchange_digest(struct nspy_digest *ret)
 	return ok;
 }
 
+bool nspy_exchange_refused(void)
+{
+	return atomic_load_explicit(&box.refused, memory_order_relaxed);
+}
+
 /* --- writer's side --- */
 
 static int open_board(bool make)
@@ -209,7 +215,8 @@ static void own_name(char ret[NAME_BYTES])
 		       (unsigned long long)nspy_core.id.pidns);
 }
 
-static void put_file(const char *name, const void *data, size_t bytes)
+/* Whether the file is there now. */
+static bool put_file(const char *name, const void *data, size_t bytes)
 {
 	char beside[NAME_BYTES + 32];
 	int dir = open_board(true), fd;
@@ -217,7 +224,7 @@ static void put_file(const char *name, const void *data, size_t bytes)
 	bool ok;
 
 	if (dir < 0)
-		return;
+		return false;
 	(void)snprintf(beside, sizeof(beside), ".%s.%016llx", name,
 		       (unsigned long long)nspy_core.id.run_id);
 	fd = openat(dir, beside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
@@ -229,9 +236,11 @@ static void put_file(const char *name, const void *data, size_t bytes)
 	}
 	if (fd >= 0)
 		close(fd);
-	if (fd >= 0 && (!ok || syscall(SYS_renameat2, dir, beside, dir, name, 0) < 0))
+	ok = ok && syscall(SYS_renameat2, dir, beside, dir, name, 0) == 0;
+	if (fd >= 0 && !ok)
 		(void)unlinkat(dir, beside, 0);
 	close(dir);
+	return ok;
 }
 
 /* Appends a file, or its first page. */
@@ -312,11 +321,12 @@ void nspy_exchange_work(void)
 
 	if (turn_of(&box.out.turn) == TURN_WRITER) {
 		own_name(own);
-		put_file(own, box.out.data, box.out.bytes);
+		atomic_store_explicit(&box.refused, !put_file(own, box.out.data, box.out.bytes),
+				      memory_order_relaxed);
 		give(&box.out.turn, TURN_FREE);
 	}
 	if (turn_of(&box.digest_out_turn) == TURN_WRITER) {
-		put_file(DIGEST_NAME, box.digest_out, box.digest_out_bytes);
+		(void)put_file(DIGEST_NAME, box.digest_out, box.digest_out_bytes);
 		give(&box.digest_out_turn, TURN_FREE);
 	}
 	if (turn_of(&box.in.turn) == TURN_WRITER) {

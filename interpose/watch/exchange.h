@@ -22,6 +22,8 @@ void nspy_exchange_start(void);
 /* Room for a node file of that many bytes, or NULL: the last one has not been written yet. */
 uint8_t *nspy_exchange_room(size_t bytes);
 void nspy_exchange_post(size_t bytes);
+/* Whether the last node file could not be written: the disk is full, say. */
+bool nspy_exchange_refused(void);
 
 /*
  * Asks for the node files of all others, or for the first page of each. false: the last request

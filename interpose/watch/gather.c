@@ -347,7 +347,7 @@ struct nspy_status *nspy_gather(uint64_t now_ns)
 		own->calls[i].comm = shown_comm(own->call_index[i]);
 	gather_ops();
 	gather_ways();
-	s->graph_launches = nspy_recent_totals()->graph_launches;
+	s->graph_launches = atomic_load_explicit(&nspy_hot->graph_launches, memory_order_relaxed);
 	s->rounds = nspy_recent_totals()->rounds;
 	s->longest_wait_ns = nspy_recent_totals()->longest_wait_ns;
 	nspy_rhythm_tell(s);

@@ -32,8 +32,20 @@
 
 struct exit_note {
 	int32_t code;
-	_Atomic uint32_t exited; /* 1 = code holds; 2 = and nothing more comes */
+	_Atomic uint32_t
+		seal; /* exit_seal(code): the code holds; gone_seal(code): and nothing more comes */
 };
+
+/* Noise that somebody writes into the file is no exit. */
+static uint32_t exit_seal(int32_t code)
+{
+	return 0x45584954u ^ (uint32_t)code * 0x9E3779B1u;
+}
+
+static uint32_t gone_seal(int32_t code)
+{
+	return ~exit_seal(code);
+}
 
 /* As the kernel writes it; glibc's readdir allocates. */
 struct entry {
@@ -213,7 +225,7 @@ static void note_exit(struct nspy_status *page)
 	struct exit_note note;
 
 	memcpy(&note, pages->in + EXIT_OFFSET, sizeof(note));
-	if (!note.exited)
+	if (note.seal != exit_seal(note.code) && note.seal != gone_seal(note.code))
 		return;
 	page->state = NSPY_STATUS_EXITED;
 	page->exit_code = note.code;
@@ -360,7 +372,7 @@ void nspy_pages_say_exit(int exit_code)
 		return;
 	note = (struct exit_note *)(made->shared + EXIT_OFFSET);
 	note->code = exit_code;
-	atomic_store_explicit(&note->exited, 1, memory_order_release);
+	atomic_store_explicit(&note->seal, exit_seal(exit_code), memory_order_release);
 }
 
 static _Atomic uint32_t others;
@@ -402,7 +414,7 @@ static void count_running(const char *name)
 		return;
 	}
 	if (pread(fd, &note, sizeof(note), EXIT_OFFSET) != (ssize_t)sizeof(note) ||
-	    note.exited != 2)
+	    note.seal != gone_seal(note.code))
 		atomic_fetch_add_explicit(&others, 1, memory_order_relaxed);
 	close(fd);
 }
@@ -464,6 +476,7 @@ void nspy_pages_remove(void)
 {
 	const struct pages *made = atomic_load_explicit(&published, memory_order_acquire);
 	_Alignas(8) char entries[2048];
+	struct exit_note *note;
 
 	if (!made)
 		return;
@@ -471,7 +484,8 @@ void nspy_pages_remove(void)
 	 * Pages of those that left stay for the ones that may still wait for them. Each has put
 	 * down its note before it counts, so the last one finds nobody.
 	 */
-	atomic_store(&((struct exit_note *)(made->shared + EXIT_OFFSET))->exited, 2);
+	note = (struct exit_note *)(made->shared + EXIT_OFFSET);
+	atomic_store(&note->seal, gone_seal(note->code));
 	if (running(made->prefix, entries, sizeof(entries)))
 		return;
 	for_each_page(made->prefix, entries, sizeof(entries), unlink_page);

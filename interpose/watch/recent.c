@@ -166,7 +166,6 @@ static void take_call(const struct nspy_rec *rec, uint32_t tid)
 	}
 	if (rec->fn == NSPY_FN_CUDA_GRAPH_LAUNCH || rec->fn == NSPY_FN_CUDA_GRAPH_LAUNCH_PTSZ) {
 		nspy_rhythm_add(rec->enter, rec->leave, false);
-		recent->totals.graph_launches++;
 		recent->work_pending = true;
 	}
 	/* What is captured does not run now. */

@@ -37,7 +37,6 @@ struct nspy_recent_last {
 };
 
 struct nspy_recent_totals {
-	uint64_t graph_launches;
 	uint64_t rounds;
 	uint64_t longest_wait_ns;
 	uint64_t last_leave_ns;

@@ -246,14 +246,14 @@ static void add_waiter(struct nspy_scene *scene, struct nspy_object *object, uin
 }
 
 /*
- * A page says where a rank stood when it was published. It can blame the rank only if it is younger
- * than the wait, or final.
+ * A page says where a rank stood when it was published. It can blame the rank only if the others
+ * had waited by then, or if it is final: a rank that came a moment later is not late.
  */
 static bool can_blame(const struct nspy_scene *scene, uint32_t page, uint64_t since_ns)
 {
 	const struct nspy_status *p = &scene->pages[page];
 
-	return nspy_page_gone(p) || p->stopped || p->published_ns > since_ns;
+	return nspy_page_gone(p) || p->stopped || p->published_ns > since_ns + scene->min_wait_ns;
 }
 
 static void blame(struct nspy_scene *scene, struct nspy_object *object, uint32_t page)
@@ -496,7 +496,8 @@ int nspy_scene_find(struct nspy_scene *scene, const struct nspy_status *pages, u
 {
 	int rc;
 
-	*scene = (struct nspy_scene){.pages = pages, .count = count, .now_ns = now_ns};
+	*scene = (struct nspy_scene){
+		.pages = pages, .count = count, .now_ns = now_ns, .min_wait_ns = min_wait_ns};
 	rc = take_memory(scene, arena);
 	if (rc < 0)
 		return rc;
@@ -507,6 +508,8 @@ int nspy_scene_find(struct nspy_scene *scene, const struct nspy_status *pages, u
 	add_members(scene);
 	add_groups(scene);
 	find_silence(scene, silence_ns);
+	for (uint32_t g = 0; g < scene->group_count; g++)
+		scene->unseen += unseen_of(&scene->groups[g]);
 	for (uint32_t g = 0; g < scene->group_count; g++) {
 		if (!scene->groups[g].created)
 			add_creation(scene, g);

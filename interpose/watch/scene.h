@@ -71,12 +71,13 @@ struct nspy_link {
 struct nspy_scene {
 	const struct nspy_status *pages;
 	uint32_t count;
-	uint64_t now_ns;
+	uint64_t now_ns, min_wait_ns;
 	struct nspy_page_wait *waits; /* by page */
 	struct nspy_member *members;
 	uint32_t member_count;
 	struct nspy_group *groups;
 	uint32_t group_count;
+	uint32_t unseen; /* members of groups that no page shows */
 	struct nspy_object *objects;
 	uint32_t object_count;
 	uint32_t *blamed; /* pages */

@@ -7,13 +7,16 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define SEEN_MIN      3u /* of two nobody can tell which is odd */
-#define LATE_MIN_NS   1000000ull
+#define SEEN_MIN    3u /* of two nobody can tell which is odd */
+#define LATE_MIN_NS 1000000ull
+#define HOLD_NS     5000000000ull /* short rounds must go wrong for that long */
+
 #define COST_FAIL_PCT 5u  /* of the round: told */
 #define COST_NOTE_PCT 2u  /* ... noted */
 #define SPREAD_TIMES  6u  /* of the median deviation: beyond what ranks differ anyway */
 #define ALONE_TIMES   2u  /* twice as late as the next one */
 #define ROUND_PCT     20u /* ranks of one rhythm */
+#define WINDOW_ROUNDS 16u /* both windows together */
 #define GROWTH_PCT    30u /* rounds that much longer than the best are worth a note */
 
 struct crowd {
@@ -174,6 +177,14 @@ static bool same_late(const struct crowd *crowd, const struct late *a, const str
 		       : a->page == b->page;
 }
 
+/* Sixteen rounds of a few milliseconds are over before something else has left the CPUs. */
+static uint64_t hold_ns(const struct crowd *crowd)
+{
+	uint64_t seen = crowd->round_ns * WINDOW_ROUNDS;
+
+	return seen < HOLD_NS ? HOLD_NS - seen : 0;
+}
+
 static void tell_late(const struct crowd *crowd, const struct late *late, uint64_t now_ns,
 		      struct nspy_verdict *ret)
 {
@@ -192,6 +203,7 @@ static void tell_late(const struct crowd *crowd, const struct late *late, uint64
 		nspy_tell_rank(who, sizeof(who), page);
 	nspy_verdict_set(ret, NSPY_FOUND_STRAGGLER_RANK, nspy_mix(0x57a6, page->run_id), now_ns);
 	ret->note = percent < COST_FAIL_PCT;
+	ret->hold_ns = hold_ns(crowd);
 	nspy_tell(ret->headline, sizeof(ret->headline),
 		  "%s comes %llu.%llu ms after the others in every round of %llu ms", who,
 		  (unsigned long long)late->late_ns / 1000000u,
@@ -221,6 +233,7 @@ static bool note_slower(const struct crowd *crowd, uint64_t now_ns, struct nspy_
 	}
 	nspy_verdict_set(ret, NSPY_FOUND_STRAGGLER_RANK, nspy_mix(0x57a6, 0), now_ns);
 	ret->note = true;
+	ret->hold_ns = hold_ns(crowd);
 	nspy_tell(ret->headline, sizeof(ret->headline),
 		  "rounds take %llu ms, at best they took %llu ms, and no rank comes late",
 		  (unsigned long long)crowd->round_ns / 1000000u,

@@ -90,8 +90,11 @@ static bool is_root(const struct nspy_scene *scene, uint32_t page)
 		return true;
 	if (wait->first_link != NSPY_NOWHERE)
 		return false;
-	/* Its operation has everybody, and yet it does not come back: not its fault. */
-	return wait->call && wait->call->klass != NSPY_CLASS_SYNC &&
+	/*
+	 * Its operation has everybody, and yet it does not come back: not its fault. Nor is a call
+	 * that may wait for a rank which no page shows.
+	 */
+	return wait->call && !scene->unseen && wait->call->klass != NSPY_CLASS_SYNC &&
 	       wait->call->klass != NSPY_CLASS_COMM_INIT;
 }
 
@@ -328,7 +331,7 @@ static bool conclude_creation(struct nspy_inquiry *q, const struct nspy_object *
 	struct nspy_verdict *v = q->out;
 	char unseen[160] = "";
 
-	if (!long_enough(q, group, object->since_ns))
+	if (!long_enough(q, group, object->since_ns + (object->unseen ? q->limits->unseen_ns : 0)))
 		return false;
 	nspy_tell_object(v->operation, sizeof(v->operation), &q->scene, object);
 	v->waiters = object->waiters;
@@ -499,17 +502,18 @@ static bool conclude_below(struct nspy_inquiry *q)
 	const struct nspy_group *group;
 	uint32_t page = 0;
 	const struct nspy_page_wait *wait = longest_wait(&q->scene, &page);
-	uint64_t since = 0;
+	uint64_t since = 0, patience = q->scene.unseen ? q->limits->unseen_ns : 0;
 
 	group = wait ? latest_group(&q->scene, page, &v->seq) : NULL;
-	if (!group || !long_enough(q, group, wait->since_ns) ||
+	if (!group || !long_enough(q, group, wait->since_ns + patience) ||
 	    !all_fresh(q, group, wait->since_ns))
 		return false;
 	v->waiters = count_waiting(&q->scene, &since);
 	if (!v->waiters) /* stuck in a call of its own, and nobody minds */
 		return false;
 	v->comm_key = group->key;
-	if (nspy_verdict_order(q, group) || conclude_message(q))
+	/* Of a message either end may wait for a rank that no page shows. */
+	if (nspy_verdict_order(q, group) || (!q->scene.unseen && conclude_message(q)))
 		return true;
 	nspy_verdict_set(v, NSPY_FOUND_COLLECTIVE_HANG, nspy_mix(group->key, v->seq), since);
 	tell_below(q, group);

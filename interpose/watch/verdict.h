@@ -28,6 +28,7 @@ struct nspy_limits {
 	uint64_t hang_ns;    /* ... and reported, unless the job has had longer ones */
 	uint64_t start_ns;   /* the same while communicators are made and in the first rounds */
 	uint64_t confirm_ns; /* shorter waits are none */
+	uint64_t unseen_ns;  /* ranks that no page shows are spoken of that much later */
 	uint32_t warm_up_rounds;
 	bool serving; /* ranks may wait for ever: only deaths and disagreements count */
 };
@@ -42,6 +43,7 @@ struct nspy_verdict {
 	bool note;    /* long enough to be noted, not to be reported */
 	uint64_t key; /* the same as long as the same thing is wrong */
 	uint64_t since_ns;
+	uint64_t hold_ns;                     /* to be believed it must hold for so long */
 	uint32_t culprits[NSPY_CULPRITS_MAX]; /* pages */
 	uint32_t culprit_count;               /* may be more than are listed */
 	uint32_t waiters;

@@ -42,6 +42,9 @@
 #define JUDGE_SHARE  20u
 #define JUDGE_FREE   (2 * 1000000ull) /* ns of CPU that need not be rationed */
 #define JUDGE_MAX_NS (10 * NS_PER_S)  /* other nodes' pages are no newer */
+#define UNSEEN_NS    (9 * NS_PER_S)   /* a node that has something to say is heard of by then */
+#define FIRST_TICKS  20u              /* a rank that ends or stops at once has left a page */
+#define FIRST_NS     50000000ull
 
 static struct nspy_arena scratch;
 static struct nspy_verdict verdict;
@@ -155,6 +158,7 @@ static void speak(const struct nspy_local *local, struct nspy_status *own, uint6
 {
 	uint64_t told = told_by_others(local);
 	struct nspy_limits twice = patient(limits);
+	struct nspy_limits distant = *limits;
 	struct nspy_view view;
 
 	if (!nspy_across_wanted(local)) {
@@ -170,8 +174,9 @@ static void speak(const struct nspy_local *local, struct nspy_status *own, uint6
 	}
 	own->event_key = told ? told : own->event_key;
 	nspy_across_look(local, now_ns, limits, own, &view);
+	distant.unseen_ns = UNSEEN_NS;
 	if (view.judge)
-		judge(view.pages, view.count, now_ns, view.whole ? limits : &twice, told, own);
+		judge(view.pages, view.count, now_ns, view.whole ? &distant : &twice, told, own);
 	if (!view.whole)
 		return;
 	nspy_across_tell(now_ns);
@@ -223,6 +228,19 @@ static void tick(const struct nspy_limits *limits, bool shared)
 	look_for_events(local, own);
 }
 
+/* While the job starts much happens within a second; it is shown, and judged no sooner. */
+static void first_ticks(void)
+{
+	for (uint32_t i = 0; i < FIRST_TICKS; i++) {
+		if (atomic_load_explicit(&nspy_core.stop_request, memory_order_acquire))
+			return;
+		nspy_pages_publish(nspy_gather(nspy_monotonic_ns()));
+		if (!nspy_core.env.NCCLSPY_LOG_FILE[0])
+			nspy_say_flush();
+		nspy_futex_wait(&nspy_core.stop_request, 0, FIRST_NS);
+	}
+}
+
 static void *watch_main(void *unused)
 {
 	struct nspy_limits limits = nspy_watch_limits();
@@ -233,6 +251,8 @@ static void *watch_main(void *unused)
 	(void)unused;
 	(void)prctl(PR_SET_NAME, "ncclspy-watcher");
 	atomic_store(&nspy_core.watching, able);
+	if (shared)
+		first_ticks();
 	while (able && !atomic_load_explicit(&nspy_core.stop_request, memory_order_acquire)) {
 		tick(&limits, shared);
 		nspy_account_watcher();

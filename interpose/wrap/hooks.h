@@ -68,6 +68,8 @@ void nspy_got_async_error(struct nspy_rec *rec, int result, const int *state);
 void nspy_put_bytes(struct nspy_rec *rec, size_t bytes);
 void nspy_got_address(struct nspy_rec *rec, int result, void *const *address);
 void nspy_put_arg(struct nspy_rec *rec, const void *arg);
+/* Counts the replay: the watcher compares ranks by it, and may miss records. */
+void nspy_put_graph_launch(struct nspy_rec *rec);
 void nspy_got_mem_info(struct nspy_rec *rec, int result, const size_t *free_bytes,
 		       const size_t *total_bytes);
 

@@ -87,6 +87,12 @@ void nspy_put_arg(struct nspy_rec *rec, const void *arg)
 	rec->arg = (uint64_t)(uintptr_t)arg;
 }
 
+void nspy_put_graph_launch(struct nspy_rec *rec)
+{
+	(void)rec;
+	atomic_fetch_add_explicit(&nspy_hot->graph_launches, 1, memory_order_relaxed);
+}
+
 void nspy_got_mem_info(struct nspy_rec *rec, int result, const size_t *free_bytes,
 		       const size_t *total_bytes)
 {

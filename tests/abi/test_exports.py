@@ -78,6 +78,22 @@ def imports(symbols, allowed):
             yield f"imports {symbol.name}, which is not on the list"
 
 
+# An object that is opened late finds no more static TLS than that for certain.
+TLS_MAX = 256
+
+
+def properties(readelf, library):
+    """Never unloaded, bound when it is loaded, and small in every thread."""
+    flags = re.findall(r"\(FLAGS(?:_1)?\)\s+(.*)", abilib.readelf(readelf, library, "-d"))
+    for wanted in ("NODELETE", "NOW", "STATIC_TLS"):
+        if not any(re.search(rf"\b{wanted}\b", line) for line in flags):
+            yield f"is not marked {wanted}"
+    tls = re.findall(r"^\s*TLS(?:\s+0x[0-9a-f]+){4}\s+(0x[0-9a-f]+)",
+                     abilib.readelf(readelf, library, "-lW"), re.M)
+    if len(tls) != 1 or int(tls[0], 16) > TLS_MAX:
+        yield f"takes {tls} bytes of every thread, more than {TLS_MAX}"
+
+
 def main(readelf, interpose, imports_file, library):
     """Prints each finding; returns the exit status."""
     with open(imports_file, encoding="utf-8") as file:
@@ -87,6 +103,7 @@ def main(readelf, interpose, imports_file, library):
     wrong = list(exports(symbols, abilib.load_tables(interpose), versions))
     wrong += versioned_exports(symbols, by_hand, versions)
     wrong += imports(symbols, allowed)
+    wrong += properties(readelf, library)
     wrong += [f"needs {name}" for name in abilib.needed(readelf, library)
               if not NEEDED.fullmatch(name)]
     versions = abilib.readelf(readelf, library, "-V")

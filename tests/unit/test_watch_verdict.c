@@ -70,6 +70,17 @@ static void test_stale_page(void **state)
 	assert_int_equal(find(), NSPY_FOUND_NONE);
 }
 
+/* The page was published when the others had just begun to wait: its rank may have come since. */
+static void test_young_page(void **state)
+{
+	(void)state;
+	three_wait_for_rank_3(LONG);
+	pages[3].published_ns = LONG + S / 2;
+	assert_int_equal(find(), NSPY_FOUND_NONE);
+	pages[3].published_ns = LONG + 2 * S;
+	expect(NSPY_FOUND_COLLECTIVE_HANG, 3);
+}
+
 /* Its node is not heard of any more: that is told, and what it lacks is not. */
 static void test_silent_node(void **state)
 {
@@ -147,6 +158,44 @@ static void test_ranks_not_seen(void **state)
 		pages[i].world_size = 8;
 		sync_since(i, LONG);
 	}
+	expect(NSPY_FOUND_COLLECTIVE_HANG, -1);
+	assert_string_equal(verdict.owner, "unknown");
+}
+
+/* Four of eight have been heard of; the others get time, and until then nobody is accused. */
+static void four_of_eight(void)
+{
+	limits.unseen_ns = 6 * S;
+	for (uint32_t i = 0; i < RANKS; i++) {
+		comms[i][0].nranks = 8;
+		pages[i].world_size = 8;
+	}
+}
+
+static void test_not_heard_of_yet(void **state)
+{
+	(void)state;
+	four_of_eight();
+	for (uint32_t i = 0; i < RANKS; i++)
+		sync_since(i, NOW - limits.hang_ns - 3 * S);
+	/* The rhythm of the job asks for no more patience than that. */
+	assert_true(find() == NSPY_FOUND_NONE || verdict.note);
+	for (uint32_t i = 0; i < RANKS; i++)
+		calls[i][0].enter_ns -= 4 * S;
+	expect(NSPY_FOUND_COLLECTIVE_HANG, -1);
+	assert_string_equal(verdict.owner, "unknown");
+}
+
+/* Whoever is stuck in a call, or lacks a message, may wait for one of those. */
+static void test_waits_for_the_unseen(void **state)
+{
+	(void)state;
+	four_of_eight();
+	three_wait_for_rank_3(LONG);
+	wait_in(3, NSPY_CLASS_COLL, NAME_GATHER, LONG);
+	ways[0][0] = (struct nspy_status_way){.peer = 1, .sent = 5};
+	ways[1][0] = (struct nspy_status_way){.peer = 0, .received = 6};
+	pages[0].way_count = pages[1].way_count = 1;
 	expect(NSPY_FOUND_COLLECTIVE_HANG, -1);
 	assert_string_equal(verdict.owner, "unknown");
 }
@@ -285,6 +334,22 @@ static void test_mismatch_tie(void **state)
 	expect(NSPY_FOUND_COLLECTIVE_MISMATCH, -1);
 }
 
+/* Two against two, and four more to be heard of: the majority decides when they are. */
+static void test_mismatch_tie_of_few(void **state)
+{
+	(void)state;
+	four_of_eight();
+	for (uint32_t i = 0; i < RANKS; i++)
+		add_op(i, 0, 10, i < 2 ? NAME_REDUCE : NAME_GATHER, 100);
+	assert_int_equal(find(), NSPY_FOUND_NONE);
+	ops[1][0].name = NAME_GATHER;
+	expect(NSPY_FOUND_COLLECTIVE_MISMATCH, 0);
+	ops[1][0].name = NAME_REDUCE;
+	for (uint32_t i = 0; i < RANKS; i++)
+		sync_since(i, NOW - 7 * S);
+	expect(NSPY_FOUND_COLLECTIVE_MISMATCH, -1);
+}
+
 /* The same bytes under another type, moved and not added up. */
 static void test_same_bytes(void **state)
 {
@@ -369,6 +434,11 @@ static void test_creation_unseen(void **state)
 	assert_int_equal(nspy_verdict_find(pages, 3, NOW, &limits, &arena, &verdict), 0);
 	assert_int_equal(verdict.id, NSPY_FOUND_RANKS_MISSING);
 	assert_non_null(strstr(verdict.headline, "no sign of rank 3 "));
+	/* It may be on a node that is only about to be heard of. */
+	limits.unseen_ns = 101 * S;
+	arena.used = 0;
+	assert_int_equal(nspy_verdict_find(pages, 3, NOW, &limits, &arena, &verdict), 0);
+	assert_true(verdict.id == NSPY_FOUND_NONE || verdict.note);
 }
 
 static void test_creation_short(void **state)
@@ -470,12 +540,15 @@ int main(void)
 		TEST(warm_up),
 		TEST(serving),
 		TEST(stale_page),
+		TEST(young_page),
 		TEST(silent_node),
 		TEST(stopped),
 		TEST(works_and_is_late),
 		TEST(chain),
 		TEST(nobody_missing),
 		TEST(ranks_not_seen),
+		TEST(not_heard_of_yet),
+		TEST(waits_for_the_unseen),
 		TEST(inside_a_call),
 		TEST(died),
 		TEST(died_early),
@@ -488,6 +561,7 @@ int main(void)
 		TEST(first_death),
 		TEST(mismatch),
 		TEST(mismatch_tie),
+		TEST(mismatch_tie_of_few),
 		TEST(same_bytes),
 		TEST(order),
 		TEST(circle),
