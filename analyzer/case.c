@@ -72,6 +72,7 @@ void nspy_case_init(struct nspy_case *c, const struct nspy_model *model,
 	nspy_costs_find(model, attempt, &c->costs);
 	if (attempt->world)
 		nspy_steps_find(attempt->world, &c->steps);
+	nspy_bandwidth_find(model, attempt, &c->bandwidth);
 }
 
 void nspy_case_done(struct nspy_case *c)
@@ -81,6 +82,7 @@ void nspy_case_done(struct nspy_case *c)
 	nspy_p2p_done(&c->p2p);
 	nspy_order_done(&c->order);
 	nspy_costs_done(&c->costs);
+	nspy_bandwidth_done(&c->bandwidth);
 	free(c->coverage.ranks);
 }
 

@@ -6,6 +6,7 @@
 #ifndef NSPY_CASE_H
 #define NSPY_CASE_H
 
+#include "bandwidth.h"
 #include "costs.h"
 #include "deaths.h"
 #include "finding.h"
@@ -44,6 +45,7 @@ struct nspy_case {
 	struct nspy_coverage coverage;
 	struct nspy_costs costs;
 	struct nspy_steps steps; /* of the attempt's world */
+	struct nspy_bandwidth bandwidth;
 };
 
 void nspy_case_init(struct nspy_case *c, const struct nspy_model *model,

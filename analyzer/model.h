@@ -21,6 +21,7 @@
 #include "cells.h"
 #include "map.h"
 #include "net.h"
+#include "timed.h"
 #include "trace_reader.h"
 #include "util.h"
 
@@ -49,6 +50,7 @@ struct nspy_fn {
 	uint8_t klass;  /* enum nspy_fn_class */
 	uint8_t lib;    /* enum nspy_model_lib */
 	bool fallible;  /* returns a result code */
+	bool device;    /* waits for all streams of the device */
 	uint16_t canon; /* id of the function that does the same to peers (Bcast = Broadcast) */
 };
 
@@ -153,6 +155,7 @@ struct nspy_member {
 	struct nspy_together *together; /* sampled; only with several clocks */
 	size_t together_count;
 	uint64_t together_mask;   /* of hashed operation numbers; 0 bits are kept */
+	struct nspy_timed *timed; /* operations that the host saw end, or NULL */
 	struct nspy_peer **peers; /* by rank, NULL where nothing was exchanged */
 	size_t peer_count;
 };

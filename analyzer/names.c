@@ -43,6 +43,7 @@ static uint16_t add_fn(struct nspy_model *model, const char *name, enum nspy_mod
 		.klass = klass < NSPY_CLASS_COUNT ? (uint8_t)klass : NSPY_CLASS_OTHER,
 		.lib = (uint8_t)lib,
 		.fallible = fallible,
+		.device = strcmp(name, "cudaDeviceSynchronize") == 0,
 		.canon = id,
 	};
 	/* Readers of other threads see the entry only through an id they got under the lock. */

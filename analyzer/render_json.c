@@ -165,6 +165,7 @@ cJSON *nspy_report_json(const struct nspy_report *report)
 	nspy_report_remarks(report, &warn, &info);
 	nspy_report_not_seen(report, &not_seen);
 	cJSON_AddItemToObject(object, "costs", nspy_report_costs_json(report));
+	cJSON_AddItemToObject(object, "bandwidth", nspy_report_bandwidth_json(report));
 	cJSON_AddItemToObject(object, "network", nspy_report_network_json(report));
 	cJSON_AddItemToObject(object, "stacks", nspy_report_stacks_json(report));
 	cJSON_AddItemToObject(object, "warnings", texts(&warn));
