@@ -7,6 +7,7 @@ usage: test_cli.py TRACEGEN ANALYZE CASES SCHEMA
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -190,8 +191,18 @@ class Reports(WithTraces):
             result = analyze("report", "--json", root)
             document = json.loads(result.stdout)
             self.validate(document)
-            for finding in document["jobs"][0]["findings"]:
+            findings = document["jobs"][0]["findings"]
+            for finding in findings:
                 self.assertNotIn("\n", finding["summary"])
+            self.many_ranks_are_one_finding(findings, path.stem)
+
+    def many_ranks_are_one_finding(self, findings, case):
+        """Of a kind, nobody is named twice, and at most one finding names several or nobody."""
+        named = [(f["id"], c["node"], c["pid"], c["rank"]) for f in findings
+                 for c in f["culprits"]]
+        self.assertEqual(len(named), len(set(named)), case)
+        wide = [f["id"] for f in findings if len(f["culprits"]) != 1]
+        self.assertEqual(len(wide), len(set(wide)), case)
 
     def test_json_schema_rejects_other_documents(self):
         root = self.make()
@@ -256,6 +267,54 @@ class Reports(WithTraces):
         self.assertIn("COLLECTIVE_HANG rank 5", result.stdout)
         self.assertIn("the system time of node2 is off", result.stdout)
         self.assertRegex(result.stdout, r"may be apart by up to \d+ ms")
+
+
+class Structure(WithTraces):
+    """What findings can be checked by."""
+
+    def findings(self, case):
+        root = self.make(case, where=case)
+        document = json.loads(analyze("report", "--json", root).stdout)
+        return [f for job in document["jobs"] for f in job["findings"]]
+
+    def run_command(self, command):
+        words = shlex.split(command)
+        self.assertEqual(words[0], "ncclspy-analyze", command)
+        result = analyze(*words[1:], *(["--json"] if words[1] == "dump" else []))
+        self.assertEqual(result.returncode, EXIT_OK, command)
+        return result.stdout.splitlines()
+
+    def test_evidence_can_be_dumped(self):
+        for case in ("hang-chain", "mismatch-count", "p2p-mismatch", "order-queued", "straggler",
+                     "died-killed", "oom", "uneven-pairs", "stalled"):
+            first = self.findings(case)[0]
+            self.assertTrue(first["evidence"], case)
+            for item in first["evidence"]:
+                calls = [r for r in map(json.loads, self.run_command(item["command"]))
+                         if r["kind"] == "call"]
+                self.assertTrue(calls, (case, item))
+                if "operation" in item:
+                    self.assertEqual({(r["comm"], r["seq"]) for r in calls},
+                                     {(item["communicator"], item["operation"])}, case)
+                if "rank" in item:
+                    self.assertEqual({r["rank"] for r in calls}, {item["rank"]}, case)
+            self.assertTrue(self.run_command(first["next"]), case)
+
+    def test_text_has_the_structure_of_urgent_findings(self):
+        root = self.make("hang-untraced")
+        text = analyze(root).stdout
+        for part in ("       evidence: ", "       not seen: ", "       or else: ", "       next: "):
+            self.assertIn(part, text)
+        self.assertRegex(text, r"not seen: .*without a trace|not seen: .*left no trace")
+
+    def test_paths_are_words_for_a_shell(self):
+        root = self.make("hang-outside", where="it's a; directory")
+        first = json.loads(analyze("report", "--json", root).stdout)["jobs"][0]["findings"][0]
+        self.assertTrue(self.run_command(first["next"]))
+
+    def test_the_dead_have_no_stacks_to_look_at(self):
+        for finding in self.findings("hang-outside"):
+            self.assertNotIn("ncclspy-stacks", finding["next"])
 
 
 class DumpAndCheck(WithTraces):
