@@ -13,6 +13,7 @@
 #include "model.h"
 #include "order.h"
 #include "p2p.h"
+#include "times.h"
 #include "waits.h"
 
 #define NSPY_HANG_ENDED_NS   (5 * NSPY_NS_PER_S)   /* --hang-after, job has ended */
@@ -46,6 +47,7 @@ struct nspy_case {
 	struct nspy_costs costs;
 	struct nspy_steps steps; /* of the attempt's world */
 	struct nspy_bandwidth bandwidth;
+	struct nspy_times times;
 };
 
 void nspy_case_init(struct nspy_case *c, const struct nspy_model *model,

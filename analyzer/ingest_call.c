@@ -309,12 +309,16 @@ static inline void ingest_call(struct nspy_loader *loader, struct nspy_proc *pro
 	const struct nspy_fn *fn = &loader->model->fns[id];
 	uint64_t took = rec->leave - rec->enter;
 
+	if (!(rec->flags & NSPY_CALL_NESTED) && took < INT64_MAX)
+		loader->thread->spent_ns[fn->spent] += took;
 	switch (fn->klass) {
 	case NSPY_CLASS_COLL:
+		loader->thread->ops++;
 		ingest_coll(loader, proc, serial, fn, rec);
 		break;
 	case NSPY_CLASS_SEND:
 	case NSPY_CLASS_RECV:
+		loader->thread->ops++;
 		ingest_p2p(loader, proc, serial, fn, rec);
 		break;
 	case NSPY_CLASS_SYNC:
@@ -457,6 +461,7 @@ size_t nspy_ingest_records(struct nspy_loader *loader, struct nspy_proc *proc, u
 	}
 	loader->pending = NULL;
 	loader->burst = (struct nspy_burst){0};
+	loader->thread = thread;
 	for (size_t i = from; i < count; i++) {
 		const union nspy_any_rec *rec = &loader->records[i];
 

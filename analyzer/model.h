@@ -50,9 +50,13 @@ struct nspy_fn {
 	uint8_t klass;  /* enum nspy_fn_class */
 	uint8_t lib;    /* enum nspy_model_lib */
 	bool fallible;  /* returns a result code */
+	uint8_t spent;  /* enum nspy_spent */
 	bool device;    /* waits for all streams of the device */
 	uint16_t canon; /* id of the function that does the same to peers (Bcast = Broadcast) */
 };
+
+/* What a thread spends time in a call on. */
+enum nspy_spent { NSPY_SPENT_NCCL, NSPY_SPENT_WAITING, NSPY_SPENT_OTHER, NSPY_SPENT_KINDS };
 
 struct nspy_fact {
 	char *key;
@@ -68,7 +72,9 @@ struct nspy_placed_call {
 
 struct nspy_thread {
 	uint32_t serial;
-	uint64_t next_index; /* records of this thread seen */
+	uint64_t next_index;                 /* records of this thread seen */
+	uint64_t spent_ns[NSPY_SPENT_KINDS]; /* in calls that are no part of others */
+	uint64_t ops;                        /* collectives and messages */
 	bool has_last;
 	struct nspy_rec last; /* latest call that was not made inside another one */
 	bool has_busy;

@@ -331,6 +331,53 @@ class DumpAndCheck(WithTraces):
                                        costs["lost_seconds"], 1, delta=0.001, msg=(case, part))
             self.assertLess(costs["lost_seconds"], costs["rank_seconds"], case)
 
+    def test_times_add_up(self):
+        for case in ("costs-chain", "costs-untraced", "io-rank", "straggler", "threads-straggler",
+                     "hang-chain", "bandwidth-factors", "died-killed", "losses", "attempts"):
+            costs = self.costs(case)
+            total = sum(costs["time"]["total"].values())
+            self.assertAlmostEqual(total / costs["rank_seconds"], 1, delta=0.001, msg=case)
+            for part, seconds in costs["time"]["total"].items():
+                self.assertAlmostEqual(sum(r[part] for r in costs["time"]["ranks"]), seconds,
+                                       delta=0.001 * costs["rank_seconds"], msg=(case, part))
+            self.assertLessEqual(costs["time"]["total"]["late_peer"],
+                                 costs["lost_seconds"] * 1.001, case)
+
+    def test_times_are_what_was_made(self):
+        # 20 steps of 2 s: rank 0 alone computes, in between it allocates memory
+        scenario = self.root / "parts.scenario"
+        scenario.write_text(
+            "ranks 4\ncomm world all\nall init world\nall sync 10us\nrepeat 20\n"
+            "0 sleep 60ms\n0 call cudaMalloc 40ms\n"
+            "all coll ncclAllReduce world 1000000 f32 sum\nall meet 10ms\n"
+            "all sleep 20ms\ndone\nall end\n", "utf-8")
+        subprocess.run([TRACEGEN, scenario, self.root / "parts"], check=True)
+        report = analyze("--json", self.root / "parts")
+        costs = json.loads(report.stdout)["jobs"][0]["costs"]
+        ranks = {r["rank"]: r for r in costs["time"]["ranks"]}
+        self.assertAlmostEqual(ranks[1]["late_peer"], 20 * 0.1, delta=0.25)
+        self.assertAlmostEqual(ranks[1]["transfer_at_most"], 20 * 0.01, delta=0.03)
+        self.assertAlmostEqual(ranks[1]["outside"], 20 * 0.02, delta=0.05)
+        self.assertAlmostEqual(ranks[0]["late_peer"], 0, delta=0.02)
+        self.assertAlmostEqual(ranks[0]["cuda_calls"], 20 * 0.04, delta=0.05)
+        self.assertAlmostEqual(ranks[0]["outside"], 20 * 0.08, delta=0.05)
+        doing = {a["doing"]: a["seconds"] for a in costs["by_activity"] if a["rank"] == 0}
+        self.assertAlmostEqual(sum(doing.values()) / costs["lost_seconds"], 1, delta=0.001)
+        self.assertAlmostEqual(doing["cudaMalloc"] / costs["lost_seconds"], 0.4, delta=0.02)
+        self.assertIn("rank 0 meanwhile: outside NCCL and CUDA 60 %, cudaMalloc 40 %",
+                      analyze(self.root / "parts").stdout)
+
+    def test_activities_add_up(self):
+        for case in ("costs-chain", "io-rank", "straggler", "threads-straggler"):
+            costs = self.costs(case)
+            for charge in costs["by_rank"]:
+                doing = [a["seconds"] for a in costs["by_activity"]
+                         if a["rank"] == charge["rank"]]
+                if charge["seconds"] > 0.011 * costs["lost_seconds"]:
+                    self.assertTrue(doing, case)
+                # What was charged on to it through another communicator is no time of its own.
+                self.assertLessEqual(sum(doing), charge["seconds"] * 1.001, case)
+
     def test_costs_are_what_was_made(self):
         # 30 times 60 ms, on one rank in each of three pairs; all of it goes back to rank 0.
         costs = self.costs("costs-chain")
