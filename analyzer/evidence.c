@@ -57,15 +57,23 @@ char *nspy_evidence_command(const struct nspy_evidence *evidence, const char *wh
 	return nspy_str_take(&s);
 }
 
-/* What culprits did last in the communicator that it is about, or all that they did. */
+/*
+ * What culprits did in the communicator that it is about; where ranks stop the last of it; or all
+ * that they did.
+ */
 static void add_culprits(struct nspy_finding *finding)
 {
+	bool stops = finding->id == NSPY_FINDING_COLLECTIVE_HANG ||
+		     finding->id == NSPY_FINDING_ORDER_INVERSION;
+
 	for (size_t i = 0; i < finding->culprit_count && i < CULPRITS_MAX; i++) {
 		const struct nspy_proc *proc = finding->culprits[i];
 		const struct nspy_member *member =
 			finding->comm ? nspy_member_of(finding->comm, proc) : NULL;
 
-		if (member && member->last_seq && member->last_seq != finding->seq)
+		if (member && !finding->seq)
+			nspy_finding_evidence(finding, finding->comm, 0, proc);
+		else if (member && stops && member->last_seq && member->last_seq != finding->seq)
 			nspy_finding_evidence(finding, finding->comm, member->last_seq, proc);
 		else if (!finding->comm)
 			nspy_finding_evidence(finding, NULL, 0, proc);

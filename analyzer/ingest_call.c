@@ -329,6 +329,9 @@ static inline void ingest_call(struct nspy_loader *loader, struct nspy_proc *pro
 			nspy_timed_sync(&loader->burst, rec, fn->device);
 		break;
 	case NSPY_CLASS_GRAPH: /* what a graph holds is not known */
+		proc->replays += fn->replays && rec->result == 0;
+		loader->burst = (struct nspy_burst){0};
+		break;
 	case NSPY_CLASS_RMA:
 		loader->burst = (struct nspy_burst){0};
 		break;

@@ -52,6 +52,7 @@ struct nspy_fn {
 	bool fallible;  /* returns a result code */
 	uint8_t spent;  /* enum nspy_spent */
 	bool device;    /* waits for all streams of the device */
+	bool replays;   /* runs a graph */
 	uint16_t canon; /* id of the function that does the same to peers (Bcast = Broadcast) */
 };
 
@@ -263,6 +264,7 @@ struct nspy_proc {
 	uint64_t ops;   /* collectives and p2p calls */
 	uint64_t bytes; /* their payload */
 	uint64_t captured;
+	uint64_t replays; /* of graphs, whatever they hold */
 	uint64_t unnumbered;
 	uint64_t unplaced; /* operations on communicators never described */
 	uint64_t packed_bytes;

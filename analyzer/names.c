@@ -52,6 +52,7 @@ static uint16_t add_fn(struct nspy_model *model, const char *name, enum nspy_mod
 		.fallible = fallible,
 		.spent = spent_on(lib, klass),
 		.device = strcmp(name, "cudaDeviceSynchronize") == 0,
+		.replays = strcmp(name, "cudaGraphLaunch") == 0,
 		.canon = id,
 	};
 	/* Readers of other threads see the entry only through an id they got under the lock. */

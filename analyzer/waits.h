@@ -32,6 +32,7 @@ struct nspy_wait_object {
 	struct nspy_procs waiters;
 	struct nspy_procs blamed; /* never arrived */
 	size_t failed;            /* CREATE: so many of the blamed came and left with an error */
+	uint64_t replay;          /* BELOW: the replay of a graph that the blamed have not begun */
 	bool late;                /* COLL: some of the blamed came when the waiters had given up */
 	size_t untraced;          /* ranks of comm without a trace */
 	uint64_t since_ns;        /* the waiter that waits longest began then */
