@@ -409,51 +409,6 @@ static void blame_leaver(const struct nspy_case *c, struct nspy_wait_object *obj
 		nspy_procs_add(&object->blamed, first);
 }
 
-/* Could replay what this process replays: it captured as much. */
-static bool replays_alike(const struct nspy_proc *a, const struct nspy_proc *b)
-{
-	return a->captured == b->captured && !a->whole && !b->torn && !nspy_proc_lost_records(b);
-}
-
-/*
- * Operations in graphs have no numbers. But ranks that captured as many of them replay them equally
- * often: the few that did not begin the latest replay, and wait for nothing, hold it up.
- */
-static void blame_replays(const struct nspy_case *c, struct nspy_wait_object *object,
-			  const struct nspy_proc *waiter)
-{
-	const struct nspy_comm *comm = object->comm;
-	size_t behind = 0;
-
-	for (size_t i = 0; i < comm->member_count; i++) {
-		const struct nspy_proc *proc = comm->members[i]->proc;
-
-		if (!replays_alike(waiter, proc) || proc->replays > waiter->replays)
-			return;
-		behind += proc->replays < waiter->replays;
-	}
-	if (!waiter->captured || !behind || behind * 2 >= comm->member_count)
-		return;
-	for (size_t i = 0; i < comm->member_count; i++) {
-		const struct nspy_proc *proc = comm->members[i]->proc;
-
-		if (proc->replays < waiter->replays && !c->waits.procs[proc->index].waiting)
-			nspy_procs_add(&object->blamed, proc);
-	}
-	if (object->blamed.count)
-		object->replay = waiter->replays;
-}
-
-/* Where nothing ran but graphs, the communicator they were captured on cannot be told: the largest.
- */
-static const struct nspy_member *graph_member(const struct nspy_case *c,
-					      const struct nspy_proc *proc)
-{
-	const struct nspy_comm *world = c->attempt->world;
-
-	return proc->captured && proc->replays && world ? nspy_member_of(world, proc) : NULL;
-}
-
 static void wait_below(struct nspy_case *c, const struct nspy_proc *proc)
 {
 	struct nspy_waits *waits = &c->waits;
@@ -462,7 +417,7 @@ static void wait_below(struct nspy_case *c, const struct nspy_proc *proc)
 	struct nspy_wait_object *object;
 
 	if (!member)
-		member = graph_member(c, proc);
+		member = nspy_replay_member(c, proc);
 	if (!member)
 		return;
 	object = wait_on(waits,
@@ -477,7 +432,7 @@ static void wait_below(struct nspy_case *c, const struct nspy_proc *proc)
 	object->untraced = untraced(member->comm);
 	blame_leaver(c, object, waits->procs[proc->index].until_ns);
 	if (!object->blamed.count)
-		blame_replays(c, object, proc);
+		nspy_replay_blame(c, object, proc);
 }
 
 static void find_objects(struct nspy_case *c, const struct nspy_proc *proc)

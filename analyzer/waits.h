@@ -123,6 +123,13 @@ void nspy_held_up(struct nspy_waits *waits, const struct nspy_wait_object *x,
 /* Whether those who came behind may be the odd ones; else the peers they wait for are the end. */
 bool nspy_held_are_few(const struct nspy_held *held);
 
+/* replay.c: blames those who hold up a replay of graphs that this process waits in. */
+void nspy_replay_blame(const struct nspy_case *c, struct nspy_wait_object *object,
+		       const struct nspy_proc *waiter);
+/* Where nothing ran but graphs: the process in the largest communicator, or NULL. */
+const struct nspy_member *nspy_replay_member(const struct nspy_case *c,
+					     const struct nspy_proc *proc);
+
 /* hangs.c: from objects and waiting processes to hangs; called by nspy_waits_find. */
 void nspy_hangs_find(struct nspy_case *c);
 
