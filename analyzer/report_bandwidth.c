@@ -94,12 +94,13 @@ static void find_rows(const struct nspy_bandwidth *bandwidth, struct rows *ret)
 {
 	size_t count = 0;
 
-	ret->sorted = nspy_xcalloc(bandwidth->series_count + 1, sizeof(*ret->sorted));
+	ret->sorted =
+		nspy_xcalloc(bandwidth->series_count + 1, sizeof(const struct nspy_bw_series *));
 	for (size_t i = 0; i < bandwidth->series_count; i++) {
 		if (bandwidth->series[i].size > 0)
 			ret->sorted[count++] = &bandwidth->series[i];
 	}
-	qsort(ret->sorted, count, sizeof(*ret->sorted), compare_series);
+	qsort(ret->sorted, count, sizeof(const struct nspy_bw_series *), compare_series);
 	for (size_t i = 0; i < count; i++) {
 		if (i && same_row(ret->sorted[i - 1], ret->sorted[i])) {
 			ret->items[ret->count - 1].count++;
@@ -164,7 +165,8 @@ static int compare_paths(const void *a, const void *b)
 /* The paths between nodes in one line: median and slowest. */
 static void tell_paths(const struct nspy_bandwidth *bandwidth, struct nspy_texts *ret)
 {
-	const struct nspy_bw_path **paths = nspy_xcalloc(bandwidth->path_count + 1, sizeof(*paths));
+	const struct nspy_bw_path **paths =
+		nspy_xcalloc(bandwidth->path_count + 1, sizeof(const struct nspy_bw_path *));
 	struct nspy_str s = {0};
 	size_t count = 0;
 
@@ -172,7 +174,7 @@ static void tell_paths(const struct nspy_bandwidth *bandwidth, struct nspy_texts
 		if (nspy_bw_path_rate(&bandwidth->paths[i]) > 0)
 			paths[count++] = &bandwidth->paths[i];
 	}
-	qsort(paths, count, sizeof(*paths), compare_paths);
+	qsort(paths, count, sizeof(const struct nspy_bw_path *), compare_paths);
 	if (count > 1) {
 		nspy_str_addf(&s, "network paths: %zu (node to node, per card); an operation went ",
 			      count);

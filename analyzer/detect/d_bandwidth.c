@@ -248,7 +248,7 @@ static void judge_collectives(const struct nspy_case *c, struct nspy_findings *o
 {
 	const struct nspy_bandwidth *bandwidth = &c->bandwidth;
 	const struct nspy_bw_series **sorted =
-		nspy_xcalloc(bandwidth->series_count + 1, sizeof(*sorted));
+		nspy_xcalloc(bandwidth->series_count + 1, sizeof(const struct nspy_bw_series *));
 	size_t count = 0, end;
 
 	for (size_t i = 0; i < bandwidth->series_count; i++) {
@@ -256,7 +256,7 @@ static void judge_collectives(const struct nspy_case *c, struct nspy_findings *o
 		    bandwidth->series[i].median_ns >= TIME_MIN_NS)
 			sorted[count++] = &bandwidth->series[i];
 	}
-	qsort(sorted, count, sizeof(*sorted), compare_series);
+	qsort(sorted, count, sizeof(const struct nspy_bw_series *), compare_series);
 	for (size_t begin = 0; begin < count; begin = end) {
 		end = begin + 1;
 		while (end < count && compare_kind(sorted[begin], sorted[end]) == 0)

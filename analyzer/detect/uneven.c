@@ -398,7 +398,7 @@ void nspy_uneven_report(const struct nspy_case *c, struct nspy_findings *out,
 			size_t subject_count)
 {
 	struct nspy_finding *finding = nspy_findings_add(out, NSPY_FINDING_UNEVEN_NODE_BANDWIDTH);
-	const struct nspy_uneven_run *worst = NULL;
+	const struct nspy_uneven_run *worst = &runs->items[0]; /* there is one that is slow */
 	struct nspy_str s = {0};
 	size_t slow = 0, told = 0;
 
@@ -408,7 +408,7 @@ void nspy_uneven_report(const struct nspy_case *c, struct nspy_findings *out,
 		if (!run->slow)
 			continue;
 		slow++;
-		worst = worst && worst->rate <= run->rate ? worst : run;
+		worst = worst->rate <= run->rate ? worst : run;
 		if (told++ < TOLD_MAX)
 			tell_run(c, finding, run, runs->median);
 	}
