@@ -73,6 +73,8 @@ void nspy_case_init(struct nspy_case *c, const struct nspy_model *model,
 	nspy_costs_find(model, attempt, &c->costs);
 	if (attempt->world)
 		nspy_steps_find(attempt->world, &c->steps);
+	nspy_bandwidth_find(model, attempt, &c->bandwidth);
+	nspy_times_find(model, attempt, &c->costs, &c->bandwidth, &c->times);
 }
 
 void nspy_case_done(struct nspy_case *c)
@@ -82,6 +84,8 @@ void nspy_case_done(struct nspy_case *c)
 	nspy_p2p_done(&c->p2p);
 	nspy_order_done(&c->order);
 	nspy_costs_done(&c->costs);
+	nspy_bandwidth_done(&c->bandwidth);
+	nspy_times_done(&c->times);
 	free(c->coverage.ranks);
 }
 

@@ -6,12 +6,14 @@
 #ifndef NSPY_CASE_H
 #define NSPY_CASE_H
 
+#include "bandwidth.h"
 #include "costs.h"
 #include "deaths.h"
 #include "finding.h"
 #include "model.h"
 #include "order.h"
 #include "p2p.h"
+#include "times.h"
 #include "waits.h"
 
 #define NSPY_HANG_ENDED_NS   (5 * NSPY_NS_PER_S)   /* --hang-after, job has ended */
@@ -45,6 +47,8 @@ struct nspy_case {
 	struct nspy_coverage coverage;
 	struct nspy_costs costs;
 	struct nspy_steps steps; /* of the attempt's world */
+	struct nspy_bandwidth bandwidth;
+	struct nspy_times times;
 };
 
 void nspy_case_init(struct nspy_case *c, const struct nspy_model *model,

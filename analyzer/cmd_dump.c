@@ -14,12 +14,13 @@
 #include "load.h"
 #include "trace_live.h"
 
-enum { OPT_JSON = 256, OPT_RANK, OPT_COMM, OPT_NO_COLOR };
+enum { OPT_JSON = 256, OPT_RANK, OPT_COMM, OPT_OP, OPT_NO_COLOR };
 
 static const struct option long_options[] = {
 	{"json", no_argument, NULL, OPT_JSON},
 	{"rank", required_argument, NULL, OPT_RANK},
 	{"comm", required_argument, NULL, OPT_COMM},
+	{"op", required_argument, NULL, OPT_OP},
 	{"no-color", no_argument, NULL, OPT_NO_COLOR},
 	{"help", no_argument, NULL, 'h'},
 	{0},
@@ -37,6 +38,9 @@ static void usage(FILE *out)
 	      "      --comm KEY  only records of the communicator with this key (as printed)\n"
 	      "      --json      one JSON object per line\n"
 	      "      --no-color  accepted for symmetry; the output has no colour\n"
+	      "      --op N      only calls of the operation with this number (of a message: the "
+	      "N-th\n"
+	      "                  to or from a peer); with --comm as reports name their evidence\n"
 	      "      --rank N    only the process with this rank\n"
 	      "  -h, --help      show this help and exit\n"
 	      "\n"
@@ -65,6 +69,10 @@ static int parse(int argc, char **argv, struct nspy_dump *dump)
 		case OPT_COMM:
 			dump->comm_key = strtoull(optarg, &end, 16);
 			if (*end || end == optarg || !dump->comm_key)
+				goto bad;
+			break;
+		case OPT_OP:
+			if (!nspy_parse_u64(optarg, &dump->op) || !dump->op)
 				goto bad;
 			break;
 		case OPT_NO_COLOR:

@@ -107,28 +107,122 @@ static uint64_t excused(const struct held *held, const struct loss *loss)
 	return held->until_ns - (held->since_ns > from ? held->since_ns : from);
 }
 
-static void charge(const struct nspy_model *model, const struct nspy_comm *comm,
-		   const struct loss *loss, struct held *held, struct nspy_costs *ret)
+/* Who is to blame for a loss, and for which part of it another one. */
+struct verdict {
+	const struct nspy_proc *last;
+	uint32_t by; /* proc->index: whom those who wait now are held up by */
+	uint64_t passed_ns;
+};
+
+static struct verdict judge(const struct nspy_model *model, const struct loss *loss,
+			    const struct held *held)
 {
 	const struct nspy_proc *last = model->members[loss->round.last_member]->proc;
 	const struct held *mine = &held[last->index];
-	uint64_t others = comm->member_count - 1;
 	uint64_t passed = excused(mine, loss);
-	uint32_t by = passed * 2 > loss->ns ? mine->by : last->index;
 
-	ret->lost_ns += loss->ns * others;
-	ret->passed_ns += passed * others;
-	ret->by_comm[loss->comm] += loss->ns * others;
-	ret->by_proc[last->index] += (loss->ns - passed) * others;
-	if (passed)
-		ret->by_proc[mine->by] += passed * others;
+	return (struct verdict){last, passed * 2 > loss->ns ? mine->by : last->index, passed};
+}
+
+static void hold(const struct nspy_comm *comm, const struct loss *loss,
+		 const struct verdict *verdict, struct held *held)
+{
 	for (size_t i = 0; i < comm->member_count; i++) {
 		const struct nspy_proc *proc = comm->members[i]->proc;
 
-		if (proc != last)
+		if (proc != verdict->last)
 			held[proc->index] = (struct held){loss->round.last_ns - loss->ns,
-							  loss->round.last_ns, by};
+							  loss->round.last_ns, verdict->by};
 	}
+}
+
+static void charge(const struct nspy_model *model, const struct nspy_comm *comm,
+		   const struct loss *loss, struct held *held, struct nspy_costs *ret)
+{
+	struct verdict verdict = judge(model, loss, held);
+	uint64_t others = comm->member_count - 1;
+
+	ret->lost_ns += loss->ns * others;
+	ret->passed_ns += verdict.passed_ns * others;
+	ret->by_comm[loss->comm] += loss->ns * others;
+	ret->by_proc[verdict.last->index] += (loss->ns - verdict.passed_ns) * others;
+	if (verdict.passed_ns)
+		ret->by_proc[held[verdict.last->index].by] += verdict.passed_ns * others;
+	for (size_t i = 0; i < comm->member_count; i++) {
+		if (comm->members[i]->proc != verdict.last)
+			ret->waited[comm->members[i]->proc->index] += loss->ns;
+	}
+	hold(comm, loss, &verdict, held);
+}
+
+/* --- when others waited for those that cost most --- */
+
+#define READ_SHARE_MIN 0.005 /* of all time: less is not worth reading traces again */
+#define READ_PART_MIN  0.01  /* of what was lost, charged to that rank */
+
+static void add_window(struct nspy_costs *costs, uint32_t proc, uint64_t waiters, uint64_t from_ns,
+		       uint64_t to_ns)
+{
+	if (from_ns >= to_ns)
+		return;
+	costs->windows = nspy_grow(costs->windows, costs->window_count, &costs->window_capacity,
+				   sizeof(*costs->windows));
+	costs->windows[costs->window_count++] =
+		(struct nspy_cost_window){proc, (uint32_t)waiters, from_ns, to_ns};
+}
+
+/* The ranks that most is charged to. */
+static bool *choose_ranks(const struct nspy_model *model, const struct nspy_attempt *attempt,
+			  const struct nspy_costs *costs)
+{
+	bool *chosen = nspy_xcalloc(model->proc_count + 1, sizeof(*chosen));
+
+	for (size_t k = 0; k < NSPY_COSTS_READ_MAX; k++) {
+		const struct nspy_proc *most = NULL;
+
+		for (size_t i = 0; i < attempt->proc_count; i++) {
+			const struct nspy_proc *proc = attempt->procs[i];
+
+			if (!chosen[proc->index] &&
+			    (!most || costs->by_proc[proc->index] > costs->by_proc[most->index]))
+				most = proc;
+		}
+		if (!most ||
+		    (double)costs->by_proc[most->index] < READ_PART_MIN * (double)costs->lost_ns)
+			break;
+		chosen[most->index] = true;
+	}
+	return chosen;
+}
+
+/* Charges once more, to know when; what was charged on is not the last one's time. */
+static void find_windows(const struct nspy_model *model, const struct nspy_attempt *attempt,
+			 const struct losses *losses, struct nspy_costs *ret)
+{
+	struct held *held;
+	bool *chosen;
+
+	if ((double)ret->lost_ns < READ_SHARE_MIN * (double)ret->rank_ns || !ret->lost_ns)
+		return;
+	held = nspy_xcalloc(model->proc_count + 1, sizeof(*held));
+	chosen = choose_ranks(model, attempt, ret);
+	for (size_t i = 0; i < losses->count; i++) {
+		const struct loss *loss = &losses->items[i];
+		const struct nspy_comm *comm = attempt->comms[loss->comm];
+		struct verdict verdict = judge(model, loss, held);
+		const struct held *mine = &held[verdict.last->index];
+		uint64_t from = loss->round.last_ns - loss->ns, others = comm->member_count - 1;
+
+		if (chosen[verdict.last->index] && verdict.passed_ns) {
+			add_window(ret, verdict.last->index, others, from, mine->since_ns);
+			from = mine->until_ns;
+		}
+		if (chosen[verdict.last->index])
+			add_window(ret, verdict.last->index, others, from, loss->round.last_ns);
+		hold(comm, loss, &verdict, held);
+	}
+	free(chosen);
+	free(held);
 }
 
 void nspy_costs_find(const struct nspy_model *model, const struct nspy_attempt *attempt,
@@ -139,6 +233,7 @@ void nspy_costs_find(const struct nspy_model *model, const struct nspy_attempt *
 
 	*ret = (struct nspy_costs){
 		.by_proc = nspy_xcalloc(model->proc_count + 1, sizeof(uint64_t)),
+		.waited = nspy_xcalloc(model->proc_count + 1, sizeof(uint64_t)),
 		.by_comm = nspy_xcalloc(attempt->comm_count + 1, sizeof(uint64_t)),
 	};
 	for (size_t i = 0; i < attempt->proc_count; i++) {
@@ -153,14 +248,17 @@ void nspy_costs_find(const struct nspy_model *model, const struct nspy_attempt *
 		qsort(losses.items, losses.count, sizeof(*losses.items), compare_losses);
 	for (size_t i = 0; i < losses.count; i++)
 		charge(model, attempt->comms[losses.items[i].comm], &losses.items[i], held, ret);
-	free(losses.items);
 	free(held);
+	find_windows(model, attempt, &losses, ret);
+	free(losses.items);
 }
 
 void nspy_costs_done(struct nspy_costs *costs)
 {
 	free(costs->by_proc);
 	free(costs->by_comm);
+	free(costs->waited);
+	free(costs->windows);
 	*costs = (struct nspy_costs){0};
 }
 

@@ -12,14 +12,25 @@
 
 #include "model.h"
 
+/* A time in which others waited for a rank, for those ranks that cost most. */
+#define NSPY_COSTS_READ_MAX 8u /* ranks */
+struct nspy_cost_window {
+	uint32_t proc; /* index */
+	uint32_t waiters;
+	uint64_t from_ns, to_ns;
+};
+
 struct nspy_costs {
 	uint64_t rank_ns;   /* time that all processes lived, added up */
 	uint64_t lost_ns;   /* of it spent waiting for whoever came last */
 	uint64_t *by_proc;  /* by proc->index: charged to it */
+	uint64_t *waited;   /* by proc->index: of lost_ns, waited by it */
 	uint64_t *by_comm;  /* by place in attempt->comms: lost in it */
 	size_t rounds;      /* looked at */
 	size_t withheld;    /* not charged: the clocks of the hosts may be further apart */
 	uint64_t passed_ns; /* part of lost_ns that was charged on through another communicator */
+	struct nspy_cost_window *windows;
+	size_t window_count, window_capacity;
 };
 
 void nspy_costs_find(const struct nspy_model *model, const struct nspy_attempt *attempt,

@@ -65,8 +65,9 @@ void nspy_dump_ident(const struct nspy_dump *dump, const struct nspy_proc *proc,
 	const char *key, *value;
 	size_t cursor = 0, key_bytes, value_bytes;
 
-	while (!dump->comm_key && nspy_ident_next(payload, bytes, &cursor, &key, &key_bytes, &value,
-						  &value_bytes) == 0) {
+	while (!dump->comm_key && !dump->op &&
+	       nspy_ident_next(payload, bytes, &cursor, &key, &key_bytes, &value, &value_bytes) ==
+		       0) {
 		struct nspy_str text = {0};
 		char *k = nspy_xstrndup(key, key_bytes), *v = nspy_xstrndup(value, value_bytes);
 		cJSON *object;
@@ -114,7 +115,7 @@ static void dump_comm(const struct nspy_dump *dump, struct nspy_proc *proc,
 
 	if (member)
 		member->rec = *rec;
-	if (dump->comm_key && rec->key != dump->comm_key)
+	if (dump->op || (dump->comm_key && rec->key != dump->comm_key))
 		return;
 	object = nspy_dump_start(proc, "comm", rec->when, &text);
 	nspy_str_addf(&text,
@@ -184,7 +185,7 @@ static void dump_call(const struct nspy_dump *dump, const struct nspy_proc *proc
 	const struct nspy_fn *fn;
 	cJSON *object;
 
-	if (dump->comm_key && key != dump->comm_key)
+	if ((dump->comm_key && key != dump->comm_key) || (dump->op && rec.seq != dump->op))
 		return;
 	rec.fn = rec.fn < proc->fn_map_count ? proc->fn_map[rec.fn] : 0;
 	fn = nspy_model_get_fn(dump->model, rec.fn);
@@ -230,7 +231,7 @@ void nspy_dump_records(const struct nspy_dump *dump, struct nspy_proc *proc, uin
 			dump_comm(dump, proc, &records[i].comm);
 			break;
 		case NSPY_REC_TEXT:
-			if (!dump->comm_key)
+			if (!dump->comm_key && !dump->op)
 				dump_text(dump, proc, &records[i].text);
 			break;
 		default:
@@ -256,7 +257,7 @@ void nspy_dump_state(const struct nspy_dump *dump, struct nspy_proc *proc, const
 
 	for (int i = 0; i < NSPY_LOSS_COUNT; i++)
 		lost += state->loss[i];
-	if (!dump->comm_key) {
+	if (!dump->comm_key && !dump->op) {
 		object = nspy_dump_start(proc, kind, state->when_ns, &text);
 		nspy_str_addf(&text,
 			      "  %" PRIu64 " calls, %" PRIu64 " losses, %zu communicators, %zu "

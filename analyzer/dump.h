@@ -10,6 +10,7 @@ struct nspy_dump {
 	bool json;
 	int64_t rank;      /* -1 = all */
 	uint64_t comm_key; /* 0 = all */
+	uint64_t op;       /* number of an operation, 0 = all records */
 };
 
 void nspy_dump_ident(const struct nspy_dump *dump, const struct nspy_proc *proc,

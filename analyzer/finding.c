@@ -81,6 +81,10 @@ static void finding_free(struct nspy_finding *finding)
 	free(finding->cause);
 	free(finding->ignored);
 	free(finding->culprits);
+	free(finding->evidence);
+	free(finding->next);
+	free(finding->where);
+	texts_done(&finding->not_seen);
 	texts_done(&finding->details);
 	texts_done(&finding->consequences);
 	free(finding);
@@ -123,6 +127,20 @@ bool nspy_finding_blames(const struct nspy_finding *finding, const struct nspy_p
 			return true;
 	}
 	return false;
+}
+
+void nspy_finding_evidence(struct nspy_finding *finding, const struct nspy_comm *comm, uint64_t seq,
+			   const struct nspy_proc *proc)
+{
+	for (size_t i = 0; i < finding->evidence_count; i++) {
+		const struct nspy_evidence *known = &finding->evidence[i];
+
+		if (known->comm == comm && known->seq == seq && known->proc == proc)
+			return;
+	}
+	finding->evidence = nspy_grow(finding->evidence, finding->evidence_count,
+				      &finding->evidence_capacity, sizeof(*finding->evidence));
+	finding->evidence[finding->evidence_count++] = (struct nspy_evidence){comm, seq, proc};
 }
 
 void nspy_finding_blame(struct nspy_finding *finding, const struct nspy_proc *proc)

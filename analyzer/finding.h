@@ -41,6 +41,13 @@ struct nspy_texts {
 	size_t count, capacity;
 };
 
+/* Records of the traces: an operation of all ranks or of one, or all of one process. */
+struct nspy_evidence {
+	const struct nspy_comm *comm; /* or NULL */
+	uint64_t seq;                 /* operation, 0 = all */
+	const struct nspy_proc *proc; /* NULL = all ranks */
+};
+
 struct nspy_finding {
 	enum nspy_finding_id id;
 	int priority;
@@ -61,6 +68,12 @@ struct nspy_finding {
 	const struct nspy_comm *comm; /* or NULL */
 	uint64_t seq;                 /* operation in it, or 0 */
 	char *ignored;                /* reason from the ignore file, or NULL */
+	/* From here on see evidence.h. */
+	struct nspy_evidence *evidence;
+	size_t evidence_count, evidence_capacity;
+	struct nspy_texts not_seen; /* what could change it */
+	char *next;                 /* a command that shows more, or NULL */
+	char *where;                /* the traces, as a word for a shell, or NULL */
 };
 
 struct nspy_findings {
@@ -77,6 +90,9 @@ void nspy_findings_drop(struct nspy_findings *list, enum nspy_finding_id id);
 /* The first one of a kind, or NULL. */
 struct nspy_finding *nspy_findings_get(const struct nspy_findings *list, enum nspy_finding_id id);
 
+/* Adds records once. */
+void nspy_finding_evidence(struct nspy_finding *finding, const struct nspy_comm *comm, uint64_t seq,
+			   const struct nspy_proc *proc);
 void nspy_finding_blame(struct nspy_finding *finding, const struct nspy_proc *proc);
 bool nspy_finding_blames(const struct nspy_finding *finding, const struct nspy_proc *proc);
 /* Both take ownership of text. */

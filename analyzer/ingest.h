@@ -22,6 +22,8 @@ struct nspy_loader {
 	struct nspy_member *pending;
 	struct nspy_together together;
 	uint64_t pending_stream;
+	struct nspy_burst burst; /* of the thread being read */
+	struct nspy_thread *thread;
 };
 
 void nspy_loader_init(struct nspy_loader *loader, struct nspy_model *model, uint64_t budget);

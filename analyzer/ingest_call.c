@@ -107,8 +107,10 @@ static void ingest_coll(struct nspy_loader *loader, struct nspy_proc *proc, uint
 
 	proc->ops++;
 	proc->bytes += payload_bytes(proc, rec);
-	if (!numbered(proc, rec))
+	if (!numbered(proc, rec)) {
+		loader->burst = (struct nspy_burst){0};
 		return;
+	}
 	if (!member || !member->cells) {
 		proc->unplaced++;
 		return;
@@ -122,14 +124,16 @@ static void ingest_coll(struct nspy_loader *loader, struct nspy_proc *proc, uint
 	}
 	if (loader->model->clock_count > 1)
 		note_pending(loader, member, rec);
+	nspy_timed_op(&loader->burst, member, fn->canon, false, payload_bytes(proc, rec), rec);
 	cell = nspy_cells_at(member->cells, rec->seq, &loader->budget);
 	if (cell)
 		nspy_cell_arrive(cell, enter, nspy_signature(fn->canon, rec), member->id);
 }
 
-static void ingest_p2p(struct nspy_proc *proc, uint32_t serial, const struct nspy_rec *rec,
-		       bool send)
+static void ingest_p2p(struct nspy_loader *loader, struct nspy_proc *proc, uint32_t serial,
+		       const struct nspy_fn *fn, const struct nspy_rec *rec)
 {
+	bool send = fn->klass == NSPY_CLASS_SEND;
 	struct nspy_member *member = member_of(proc, rec);
 	struct nspy_peer *peer;
 	struct nspy_way *way;
@@ -137,13 +141,21 @@ static void ingest_p2p(struct nspy_proc *proc, uint32_t serial, const struct nsp
 
 	proc->ops++;
 	proc->bytes += payload_bytes(proc, rec);
-	if (!numbered(proc, rec))
+	if (!numbered(proc, rec)) {
+		loader->burst = (struct nspy_burst){0};
 		return;
+	}
 	peer = member ? nspy_member_peer(member, rec->peer) : NULL;
 	if (!peer) {
 		proc->unplaced++;
 		return;
 	}
+	/* What was sent may be over before it has arrived: that shows no duration. */
+	if (send)
+		loader->burst = (struct nspy_burst){0};
+	else
+		nspy_timed_op(&loader->burst, member, fn->canon, true, payload_bytes(proc, rec),
+			      rec);
 	way = send ? &peer->send : &peer->recv;
 	way->bytes += payload_bytes(proc, rec);
 	way->seen++;
@@ -297,18 +309,31 @@ static inline void ingest_call(struct nspy_loader *loader, struct nspy_proc *pro
 	const struct nspy_fn *fn = &loader->model->fns[id];
 	uint64_t took = rec->leave - rec->enter;
 
+	if (!(rec->flags & NSPY_CALL_NESTED) && took < INT64_MAX)
+		loader->thread->spent_ns[fn->spent] += took;
 	switch (fn->klass) {
 	case NSPY_CLASS_COLL:
+		loader->thread->ops++;
 		ingest_coll(loader, proc, serial, fn, rec);
 		break;
 	case NSPY_CLASS_SEND:
 	case NSPY_CLASS_RECV:
-		ingest_p2p(proc, serial, rec, fn->klass == NSPY_CLASS_SEND);
+		loader->thread->ops++;
+		ingest_p2p(loader, proc, serial, fn, rec);
 		break;
 	case NSPY_CLASS_SYNC:
 		proc->sync_ns += took;
 		if (loader->pending)
 			note_together(loader, proc, rec);
+		if (!(rec->flags & NSPY_CALL_NESTED))
+			nspy_timed_sync(&loader->burst, rec, fn->device);
+		break;
+	case NSPY_CLASS_GRAPH: /* what a graph holds is not known */
+		proc->replays += fn->replays && rec->result == 0;
+		loader->burst = (struct nspy_burst){0};
+		break;
+	case NSPY_CLASS_RMA:
+		loader->burst = (struct nspy_burst){0};
 		break;
 	case NSPY_CLASS_MEM_ALLOC:
 		ingest_alloc(proc, serial, rec, id);
@@ -438,6 +463,8 @@ size_t nspy_ingest_records(struct nspy_loader *loader, struct nspy_proc *proc, u
 		from = known < count ? (size_t)known : count;
 	}
 	loader->pending = NULL;
+	loader->burst = (struct nspy_burst){0};
+	loader->thread = thread;
 	for (size_t i = from; i < count; i++) {
 		const union nspy_any_rec *rec = &loader->records[i];
 
@@ -466,7 +493,7 @@ void nspy_ingest_open_call(struct nspy_loader *loader, struct nspy_proc *proc,
 	if (fn->klass == NSPY_CLASS_COLL)
 		ingest_coll(loader, proc, call->thread_serial, fn, rec);
 	else if (fn->klass == NSPY_CLASS_SEND || fn->klass == NSPY_CLASS_RECV)
-		ingest_p2p(proc, call->thread_serial, rec, fn->klass == NSPY_CLASS_SEND);
+		ingest_p2p(loader, proc, call->thread_serial, fn, rec);
 	else if (fn->klass == NSPY_CLASS_COMM_ABORT)
 		note_abort(proc, call->thread_serial, rec);
 }

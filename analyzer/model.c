@@ -45,6 +45,7 @@ static void member_free(struct nspy_member *member)
 		free(member->peers[i]);
 	free(member->peers);
 	free(member->together);
+	nspy_timed_done(member->timed);
 	free(member);
 }
 

@@ -22,6 +22,7 @@
 #include "kept.h"
 #include "map.h"
 #include "net.h"
+#include "timed.h"
 #include "trace_reader.h"
 #include "util.h"
 
@@ -50,8 +51,14 @@ struct nspy_fn {
 	uint8_t klass;  /* enum nspy_fn_class */
 	uint8_t lib;    /* enum nspy_model_lib */
 	bool fallible;  /* returns a result code */
+	uint8_t spent;  /* enum nspy_spent */
+	bool device;    /* waits for all streams of the device */
+	bool replays;   /* runs a graph */
 	uint16_t canon; /* id of the function that does the same to peers (Bcast = Broadcast) */
 };
+
+/* What a thread spends time in a call on. */
+enum nspy_spent { NSPY_SPENT_NCCL, NSPY_SPENT_WAITING, NSPY_SPENT_OTHER, NSPY_SPENT_KINDS };
 
 struct nspy_fact {
 	char *key;
@@ -67,7 +74,9 @@ struct nspy_placed_call {
 
 struct nspy_thread {
 	uint32_t serial;
-	uint64_t next_index; /* records of this thread seen */
+	uint64_t next_index;                 /* records of this thread seen */
+	uint64_t spent_ns[NSPY_SPENT_KINDS]; /* in calls that are no part of others */
+	uint64_t ops;                        /* collectives and messages */
 	bool has_last;
 	struct nspy_rec last; /* latest call that was not made inside another one */
 	bool has_busy;
@@ -154,6 +163,7 @@ struct nspy_member {
 	struct nspy_together *together; /* sampled; only with several clocks */
 	size_t together_count;
 	uint64_t together_mask;   /* of hashed operation numbers; 0 bits are kept */
+	struct nspy_timed *timed; /* operations that the host saw end, or NULL */
 	struct nspy_peer **peers; /* by rank, NULL where nothing was exchanged */
 	size_t peer_count;
 };
@@ -255,6 +265,7 @@ struct nspy_proc {
 	uint64_t ops;   /* collectives and p2p calls */
 	uint64_t bytes; /* their payload */
 	uint64_t captured;
+	uint64_t replays; /* of graphs, whatever they hold */
 	uint64_t unnumbered;
 	uint64_t unplaced; /* operations on communicators never described */
 	uint64_t packed_bytes;

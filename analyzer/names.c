@@ -30,6 +30,13 @@ static uint16_t find_fn(const struct nspy_model *model, const char *name)
 	return 0;
 }
 
+static uint8_t spent_on(enum nspy_model_lib lib, unsigned int klass)
+{
+	if (klass == NSPY_CLASS_SYNC)
+		return NSPY_SPENT_WAITING;
+	return lib == NSPY_MODEL_NCCL ? NSPY_SPENT_NCCL : NSPY_SPENT_OTHER;
+}
+
 static uint16_t add_fn(struct nspy_model *model, const char *name, enum nspy_model_lib lib,
 		       unsigned int klass, bool fallible)
 {
@@ -43,6 +50,9 @@ static uint16_t add_fn(struct nspy_model *model, const char *name, enum nspy_mod
 		.klass = klass < NSPY_CLASS_COUNT ? (uint8_t)klass : NSPY_CLASS_OTHER,
 		.lib = (uint8_t)lib,
 		.fallible = fallible,
+		.spent = spent_on(lib, klass),
+		.device = strcmp(name, "cudaDeviceSynchronize") == 0,
+		.replays = strcmp(name, "cudaGraphLaunch") == 0,
 		.canon = id,
 	};
 	/* Readers of other threads see the entry only through an id they got under the lock. */

@@ -78,8 +78,33 @@ static void add_counters(uint64_t *sums, const uint64_t *more)
 	}
 }
 
+uint64_t nspy_net_bytes(const uint64_t *counter)
+{
+	return counter[NSPY_NET_SEND_BYTES] + counter[NSPY_NET_WRITE_BYTES] +
+	       counter[NSPY_NET_READ_BYTES];
+}
+
+uint64_t nspy_net_operations(const uint64_t *counter)
+{
+	return counter[NSPY_NET_SENDS] + counter[NSPY_NET_WRITES] + counter[NSPY_NET_READS];
+}
+
+static void rate_rails(struct nspy_net_view *net, const uint64_t *bytes, uint64_t span_ns)
+{
+	for (size_t i = 0; i < net->rail_count; i++) {
+		double rate = span_ns ? (double)bytes[i] * 1e9 / (double)span_ns : 0;
+
+		if (!bytes[i])
+			continue;
+		net->rails[i].busy_ns += span_ns;
+		if (rate > net->rails[i].peak)
+			net->rails[i].peak = rate;
+	}
+}
+
 static int take_second(struct nspy_net_view *net, struct nspy_net_second *second)
 {
+	uint64_t bytes[NSPY_NET_RAILS_KEPT] = {0};
 	struct nspy_net_row row;
 	int rc;
 
@@ -87,9 +112,16 @@ static int take_second(struct nspy_net_view *net, struct nspy_net_second *second
 		struct nspy_net_peer_view *peer =
 			row.peer < net->peer_count ? net->peers[row.peer] : NULL;
 
-		if (peer)
-			add_counters(peer->counter, row.counter);
+		if (!peer)
+			continue;
+		add_counters(peer->counter, row.counter);
+		if (!nspy_net_bytes(row.counter))
+			continue;
+		peer->busy_ns += second->span_ns;
+		if (peer->rail < net->rail_count)
+			bytes[peer->rail] += nspy_net_bytes(row.counter);
 	}
+	rate_rails(net, bytes, second->span_ns);
 	return rc == -ENODATA ? 0 : rc;
 }
 

@@ -26,6 +26,8 @@ struct nspy_net_rail_view {
 	uint64_t speed; /* bit/s, 0 = not known */
 	char *provider, *fabric, *domain, *nic, *address;
 	uint64_t counter[NSPY_NET_COUNTER_COUNT]; /* of all its peers; TIME_MAX is the largest */
+	uint64_t busy_ns;                         /* of seconds in which data went over it */
+	double peak;                              /* bytes per second in the busiest of them */
 };
 
 struct nspy_net_peer_view {
@@ -33,6 +35,7 @@ struct nspy_net_peer_view {
 	uint32_t role; /* enum nspy_net_peer_role */
 	char *address;
 	uint64_t counter[NSPY_NET_COUNTER_COUNT];
+	uint64_t busy_ns;
 };
 
 struct nspy_net_event_view {
@@ -77,6 +80,10 @@ bool nspy_net_is_socket(const char *provider);
 bool nspy_net_is_rdma(const char *provider);
 /* Any RDMA device whose driver begins so; NULL = any. */
 bool nspy_net_has_device(const struct nspy_net_view *net, const char *driver);
+
+/* Of counters: what was sent, written or read, and in how many operations. */
+uint64_t nspy_net_bytes(const uint64_t *counter);
+uint64_t nspy_net_operations(const uint64_t *counter);
 
 const char *nspy_net_counter_name(enum nspy_net_counter counter);
 const char *nspy_net_event_name(uint32_t what);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "evidence.h"
 #include "report.h"
 #include "text.h"
 #include "who.h"
@@ -72,6 +73,43 @@ static cJSON *culprit(const struct nspy_proc *proc)
 	return object;
 }
 
+static cJSON *evidence(const struct nspy_finding *finding)
+{
+	cJSON *array = cJSON_CreateArray();
+
+	for (size_t i = 0; i < finding->evidence_count; i++) {
+		const struct nspy_evidence *item = &finding->evidence[i];
+		cJSON *object = cJSON_CreateObject();
+		char *command =
+			nspy_evidence_command(item, finding->where ? finding->where : "DIR");
+		char key[24];
+
+		if (item->comm) {
+			(void)snprintf(key, sizeof(key), "%016llx",
+				       (unsigned long long)item->comm->shown);
+			cJSON_AddStringToObject(object, "communicator", key);
+		}
+		if (item->seq)
+			add_u64(object, "operation", item->seq);
+		if (item->proc && item->proc->rank >= 0)
+			cJSON_AddNumberToObject(object, "rank", (double)item->proc->rank);
+		cJSON_AddStringToObject(object, "command", command);
+		free(command);
+		cJSON_AddItemToArray(array, object);
+	}
+	return array;
+}
+
+static cJSON *others(const struct nspy_finding *finding)
+{
+	cJSON *array = cJSON_CreateArray();
+	const char *other;
+
+	for (size_t i = 0; (other = nspy_alternative(finding->id, i)); i++)
+		cJSON_AddItemToArray(array, cJSON_CreateString(other));
+	return array;
+}
+
 cJSON *nspy_report_finding_json(const struct nspy_finding *finding)
 {
 	const struct nspy_catalog *entry = &nspy_catalog[finding->id];
@@ -103,6 +141,11 @@ cJSON *nspy_report_finding_json(const struct nspy_finding *finding)
 	cJSON_AddItemToObject(object, "culprits", culprits);
 	cJSON_AddItemToObject(object, "details", texts(&finding->details));
 	cJSON_AddItemToObject(object, "consequences", texts(&finding->consequences));
+	cJSON_AddItemToObject(object, "evidence", evidence(finding));
+	cJSON_AddItemToObject(object, "not_seen", texts(&finding->not_seen));
+	cJSON_AddItemToObject(object, "alternatives", others(finding));
+	if (finding->next)
+		cJSON_AddStringToObject(object, "next", finding->next);
 	if (finding->ignored)
 		cJSON_AddStringToObject(object, "ignored", finding->ignored);
 	free(reference);
@@ -166,6 +209,7 @@ cJSON *nspy_report_json(const struct nspy_report *report)
 	nspy_report_not_seen(report, &not_seen);
 	cJSON_AddItemToObject(object, "costs", nspy_report_costs_json(report));
 	cJSON_AddItemToObject(object, "self", nspy_report_account_json(report));
+	cJSON_AddItemToObject(object, "bandwidth", nspy_report_bandwidth_json(report));
 	cJSON_AddItemToObject(object, "network", nspy_report_network_json(report));
 	cJSON_AddItemToObject(object, "stacks", nspy_report_stacks_json(report));
 	cJSON_AddItemToObject(object, "warnings", texts(&warn));

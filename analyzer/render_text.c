@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "evidence.h"
 #include "report.h"
 #include "text.h"
 #include "who.h"
@@ -105,6 +106,29 @@ static void print_texts(FILE *out, const char *before, const struct nspy_texts *
 		fprintf(out, INDENT "%s%s\n", before, texts->text[i]);
 }
 
+/* What to check it by, and what else it could be; for findings that somebody is to act on. */
+static void print_structure(const struct nspy_finding *finding, FILE *out)
+{
+	struct nspy_str s = {0};
+	const char *other;
+
+	for (size_t i = 0; i < finding->evidence_count; i++) {
+		nspy_str_add(&s, i ? "; " : "evidence: ");
+		nspy_add_evidence(&s, &finding->evidence[i]);
+	}
+	if (s.bytes)
+		fprintf(out, INDENT "%s\n", s.text);
+	nspy_str_done(&s);
+	for (size_t i = 0; i < finding->not_seen.count; i++)
+		fprintf(out, "%s%s", i ? "; " : INDENT "not seen: ", finding->not_seen.text[i]);
+	fprintf(out, "%s", finding->not_seen.count ? "\n" : "");
+	for (size_t i = 0; (other = nspy_alternative(finding->id, i)); i++)
+		fprintf(out, "%s%s", i ? "; " : INDENT "or else: ", other);
+	fprintf(out, "%s", nspy_alternative(finding->id, 0) ? "\n" : "");
+	if (finding->next)
+		fprintf(out, INDENT "next: %s\n", finding->next);
+}
+
 void nspy_report_print_finding(const struct nspy_finding *finding, FILE *out, bool colour)
 {
 	const struct paint *paint = colour ? &colours : &plain;
@@ -125,6 +149,8 @@ void nspy_report_print_finding(const struct nspy_finding *finding, FILE *out, bo
 		fprintf(out, INDENT "ignored: %s\n", finding->ignored);
 	print_texts(out, "", &finding->details);
 	print_texts(out, "then: ", &finding->consequences);
+	if (finding->priority <= 1 && !finding->ignored)
+		print_structure(finding, out);
 }
 
 static void print_passes(const struct nspy_report *report, FILE *out, const struct paint *paint)
@@ -161,6 +187,7 @@ static void print_remarks(const struct nspy_report *report, FILE *out, const str
 
 	nspy_report_remarks(report, &warn, &info);
 	nspy_report_costs(report, &info);
+	nspy_report_bandwidth(report, &info);
 	nspy_report_network(report, &info);
 	for (size_t i = 0; i < warn.count; i++) {
 		tag(out, paint->warn, "WARN", paint->off);

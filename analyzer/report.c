@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "detect/detect.h"
+#include "evidence.h"
 #include "text.h"
 #include "who.h"
 
@@ -20,6 +21,7 @@ void nspy_report_make(struct nspy_report *report, const struct nspy_model *model
 		report->attempt = &model->attempts[options->attempt - 1];
 	nspy_case_init(&report->c, model, report->attempt, &options->thresholds);
 	nspy_detect_all(&report->c, &report->findings);
+	nspy_evidence_complete(&report->c, &report->findings);
 	nspy_report_read_stacks(report);
 }
 

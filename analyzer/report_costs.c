@@ -11,6 +11,7 @@
 
 #define TOLD_MAX  3u
 #define JSON_MAX  64u
+#define RANKS_MAX 1024u
 #define SHARE_MIN 0.005 /* of the ranks' time: less is not worth a line */
 
 struct entry {
@@ -82,12 +83,77 @@ static void tell_losses(const struct nspy_report *report, struct nspy_texts *ret
 	free(entries);
 }
 
+static const char *activity_name(const struct nspy_report *report,
+				 const struct nspy_activity *activity)
+{
+	return activity->fn ? nspy_model_get_fn(report->model, activity->fn)->name
+			    : nspy_time_part_words(NSPY_TIME_OUTSIDE);
+}
+
+/* "rank 3 meanwhile: outside NCCL and CUDA 97 %, cudaMalloc 3 %", for the one that cost most. */
+static void tell_activity(const struct nspy_report *report, struct nspy_texts *ret)
+{
+	const struct nspy_times *times = &report->c.times;
+	const struct nspy_activity *most = NULL;
+	uint64_t best = 0;
+	struct nspy_str s = {0};
+
+	for (size_t i = 0, end; i < times->activity_count; i = end) {
+		uint64_t sum = 0;
+
+		for (end = i; end < times->activity_count &&
+			      times->activities[end].proc == times->activities[i].proc;
+		     end++)
+			sum += times->activities[end].ns;
+		if (sum > best) {
+			best = sum;
+			most = &times->activities[i];
+		}
+	}
+	if (!most)
+		return;
+	nspy_add_proc_short(&s, most->proc);
+	for (size_t k = 0; k < TOLD_MAX; k++) {
+		if (most + k == times->activities + times->activity_count ||
+		    most[k].proc != most->proc || most[k].ns * 100 < best)
+			break;
+		nspy_str_addf(&s, "%s %s %.0f %%",
+			      k ? "," : " meanwhile:", activity_name(report, &most[k]),
+			      100 * (double)most[k].ns / (double)best);
+	}
+	nspy_texts_add(ret, nspy_str_take(&s));
+}
+
+/* Where the time of all ranks went, if enough was lost to tell of it. */
+static void tell_times(const struct nspy_report *report, struct nspy_texts *ret)
+{
+	const struct nspy_costs *costs = &report->c.costs;
+	struct nspy_str s = {0};
+	bool told = false;
+
+	if (!costs->rank_ns || (double)costs->lost_ns < SHARE_MIN * (double)costs->rank_ns)
+		return;
+	nspy_str_add(&s, "time of all ranks:");
+	for (int k = 0; k < NSPY_TIME_PARTS; k++) {
+		double share = (double)report->c.times.total[k] / (double)costs->rank_ns;
+
+		if (share < SHARE_MIN)
+			continue;
+		nspy_str_addf(&s, "%s %.1f %% %s", told ? "," : "", 100 * share,
+			      nspy_time_part_words((enum nspy_time_part)k));
+		told = true;
+	}
+	nspy_texts_add(ret, nspy_str_take(&s));
+}
+
 void nspy_report_costs(const struct nspy_report *report, struct nspy_texts *ret)
 {
 	const struct nspy_steps *steps = &report->c.steps;
 	struct nspy_str s = {0};
 
 	tell_losses(report, ret);
+	tell_activity(report, ret);
+	tell_times(report, ret);
 	if (steps->length < 2)
 		return;
 	nspy_str_addf(&s, "steps: %zu operations of ", steps->length);
@@ -153,6 +219,55 @@ static cJSON *comms_json(const struct nspy_report *report)
 	return array;
 }
 
+static cJSON *parts_json(const uint64_t *parts)
+{
+	cJSON *object = cJSON_CreateObject();
+
+	for (int k = 0; k < NSPY_TIME_PARTS; k++)
+		add_seconds(object, nspy_time_part_name((enum nspy_time_part)k), parts[k]);
+	return object;
+}
+
+static void add_who(cJSON *object, const struct nspy_proc *proc)
+{
+	if (proc->rank >= 0)
+		cJSON_AddNumberToObject(object, "rank", (double)proc->rank);
+	cJSON_AddStringToObject(object, "node", nspy_proc_host(proc));
+}
+
+static cJSON *times_json(const struct nspy_report *report)
+{
+	cJSON *object = cJSON_CreateObject();
+	cJSON *ranks;
+
+	cJSON_AddItemToObject(object, "total", parts_json(report->c.times.total));
+	ranks = cJSON_AddArrayToObject(object, "ranks");
+	for (size_t i = 0; i < report->attempt->proc_count && i < RANKS_MAX; i++) {
+		const struct nspy_proc *proc = report->attempt->procs[i];
+		cJSON *one = parts_json(report->c.times.by_proc[proc->index]);
+
+		add_who(one, proc);
+		cJSON_AddItemToArray(ranks, one);
+	}
+	return object;
+}
+
+static cJSON *activities_json(const struct nspy_report *report)
+{
+	cJSON *array = cJSON_CreateArray();
+
+	for (size_t i = 0; i < report->c.times.activity_count; i++) {
+		const struct nspy_activity *activity = &report->c.times.activities[i];
+		cJSON *object = cJSON_CreateObject();
+
+		add_who(object, activity->proc);
+		cJSON_AddStringToObject(object, "doing", activity_name(report, activity));
+		add_seconds(object, "seconds", activity->ns);
+		cJSON_AddItemToArray(array, object);
+	}
+	return array;
+}
+
 cJSON *nspy_report_costs_json(const struct nspy_report *report)
 {
 	const struct nspy_costs *costs = &report->c.costs;
@@ -167,6 +282,8 @@ cJSON *nspy_report_costs_json(const struct nspy_report *report)
 	cJSON_AddItemToObject(object, "by_rank", procs_json(report, false));
 	cJSON_AddItemToObject(object, "by_node", procs_json(report, true));
 	cJSON_AddItemToObject(object, "by_communicator", comms_json(report));
+	cJSON_AddItemToObject(object, "by_activity", activities_json(report));
+	cJSON_AddItemToObject(object, "time", times_json(report));
 	if (!steps->length)
 		return object;
 	step = cJSON_AddObjectToObject(object, "steps");

@@ -185,6 +185,8 @@ static cJSON *rail_json(const struct nspy_net_rail_view *rail)
 	cJSON_AddStringToObject(object, "address", rail->address);
 	cJSON_AddStringToObject(object, "sight", nspy_net_sight_name(rail->sight));
 	cJSON_AddNumberToObject(object, "bits_per_s", (double)rail->speed);
+	cJSON_AddNumberToObject(object, "busy_seconds", (double)rail->busy_ns / 1e9);
+	cJSON_AddNumberToObject(object, "peak_bytes_per_s", rail->peak);
 	cJSON_AddItemToObject(object, "traffic", counters_json(rail->counter));
 	return object;
 }

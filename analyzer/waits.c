@@ -421,6 +421,8 @@ static void wait_below(struct nspy_case *c, const struct nspy_proc *proc)
 	struct nspy_wait_object *object;
 
 	if (!member)
+		member = nspy_replay_member(c, proc);
+	if (!member)
 		return;
 	object = wait_on(waits,
 			 &(struct nspy_wait_object){
@@ -433,6 +435,8 @@ static void wait_below(struct nspy_case *c, const struct nspy_proc *proc)
 		return;
 	object->untraced = untraced(member->comm);
 	blame_leaver(c, object, waits->procs[proc->index].until_ns);
+	if (!object->blamed.count)
+		nspy_replay_blame(c, object, proc);
 }
 
 static void find_objects(struct nspy_case *c, const struct nspy_proc *proc)

@@ -32,6 +32,7 @@ struct nspy_wait_object {
 	struct nspy_procs waiters;
 	struct nspy_procs blamed; /* never arrived */
 	size_t failed;            /* CREATE: so many of the blamed came and left with an error */
+	uint64_t replay;          /* BELOW: the replay of a graph that the blamed have not begun */
 	bool late;                /* COLL: some of the blamed came when the waiters had given up */
 	size_t untraced;          /* ranks of comm without a trace */
 	uint64_t since_ns;        /* the waiter that waits longest began then */
@@ -121,6 +122,13 @@ void nspy_held_up(struct nspy_waits *waits, const struct nspy_wait_object *x,
 		  const struct nspy_proc *peer, const struct nspy_wait_object *b);
 /* Whether those who came behind may be the odd ones; else the peers they wait for are the end. */
 bool nspy_held_are_few(const struct nspy_held *held);
+
+/* replay.c: blames those who hold up a replay of graphs that this process waits in. */
+void nspy_replay_blame(const struct nspy_case *c, struct nspy_wait_object *object,
+		       const struct nspy_proc *waiter);
+/* Where nothing ran but graphs: the process in the largest communicator, or NULL. */
+const struct nspy_member *nspy_replay_member(const struct nspy_case *c,
+					     const struct nspy_proc *proc);
 
 /* hangs.c: from objects and waiting processes to hangs; called by nspy_waits_find. */
 void nspy_hangs_find(struct nspy_case *c);

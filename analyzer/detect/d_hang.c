@@ -99,7 +99,9 @@ static void add_omission(struct nspy_str *s, const struct nspy_case *c,
 
 	nspy_add_procs(s, hang->culprits.items, hang->culprits.count);
 	if (!call) {
-		if (hang->main->kind == NSPY_WAIT_BELOW)
+		if (hang->main->replay)
+			nspy_str_add(s, " never began ");
+		else if (hang->main->kind == NSPY_WAIT_BELOW)
 			nspy_str_add(s, " left before the end of ");
 		else if (hang->main->kind == NSPY_WAIT_CREATE)
 			nspy_str_add(s, " left with an error ");

@@ -22,6 +22,7 @@ nspy_detect_fn nspy_detect_order;
 nspy_detect_fn nspy_detect_straggler;
 nspy_detect_fn nspy_detect_stalled;
 nspy_detect_fn nspy_detect_io_stall;
+nspy_detect_fn nspy_detect_bandwidth;
 nspy_detect_fn nspy_detect_oom;
 nspy_detect_fn nspy_detect_aborted;
 nspy_detect_fn nspy_detect_drift;

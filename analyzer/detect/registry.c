@@ -9,6 +9,7 @@ static nspy_detect_fn *const detectors[] = {
 	nspy_detect_straggler,       nspy_detect_facts,        nspy_detect_fleet,
 	nspy_detect_device_fault,    nspy_detect_registration, nspy_detect_fabric,
 	nspy_detect_efa_unavailable, nspy_detect_tcp_fallback, nspy_detect_drift,
+	nspy_detect_bandwidth,
 };
 
 void nspy_detect_all(const struct nspy_case *c, struct nspy_findings *out)

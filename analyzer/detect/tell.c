@@ -78,6 +78,11 @@ void nspy_add_object(struct nspy_str *s, const struct nspy_case *c,
 		nspy_add_comm(s, object->comm);
 		return;
 	default:
+		if (object->replay) {
+			nspy_str_addf(s, "graph replay #%" PRIu64 " of ", object->replay);
+			nspy_add_comm(s, object->comm);
+			return;
+		}
 		rec = known_call(object->comm, object->seq);
 		if (object->seq == 0) {
 			nspy_str_add(s, "their last messages");

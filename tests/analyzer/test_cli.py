@@ -7,6 +7,7 @@ usage: test_cli.py TRACEGEN ANALYZE CASES SCHEMA
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -190,8 +191,18 @@ class Reports(WithTraces):
             result = analyze("report", "--json", root)
             document = json.loads(result.stdout)
             self.validate(document)
-            for finding in document["jobs"][0]["findings"]:
+            findings = document["jobs"][0]["findings"]
+            for finding in findings:
                 self.assertNotIn("\n", finding["summary"])
+            self.many_ranks_are_one_finding(findings, path.stem)
+
+    def many_ranks_are_one_finding(self, findings, case):
+        """Of a kind, nobody is named twice, and at most one finding names several or nobody."""
+        named = [(f["id"], c["node"], c["pid"], c["rank"]) for f in findings
+                 for c in f["culprits"]]
+        self.assertEqual(len(named), len(set(named)), case)
+        wide = [f["id"] for f in findings if len(f["culprits"]) != 1]
+        self.assertEqual(len(wide), len(set(wide)), case)
 
     def test_json_schema_rejects_other_documents(self):
         root = self.make()
@@ -258,6 +269,54 @@ class Reports(WithTraces):
         self.assertRegex(result.stdout, r"may be apart by up to \d+ ms")
 
 
+class Structure(WithTraces):
+    """What findings can be checked by."""
+
+    def findings(self, case):
+        root = self.make(case, where=case)
+        document = json.loads(analyze("report", "--json", root).stdout)
+        return [f for job in document["jobs"] for f in job["findings"]]
+
+    def run_command(self, command):
+        words = shlex.split(command)
+        self.assertEqual(words[0], "ncclspy-analyze", command)
+        result = analyze(*words[1:], *(["--json"] if words[1] == "dump" else []))
+        self.assertEqual(result.returncode, EXIT_OK, command)
+        return result.stdout.splitlines()
+
+    def test_evidence_can_be_dumped(self):
+        for case in ("hang-chain", "mismatch-count", "p2p-mismatch", "order-queued", "straggler",
+                     "died-killed", "oom", "uneven-pairs", "stalled"):
+            first = self.findings(case)[0]
+            self.assertTrue(first["evidence"], case)
+            for item in first["evidence"]:
+                calls = [r for r in map(json.loads, self.run_command(item["command"]))
+                         if r["kind"] == "call"]
+                self.assertTrue(calls, (case, item))
+                if "operation" in item:
+                    self.assertEqual({(r["comm"], r["seq"]) for r in calls},
+                                     {(item["communicator"], item["operation"])}, case)
+                if "rank" in item:
+                    self.assertEqual({r["rank"] for r in calls}, {item["rank"]}, case)
+            self.assertTrue(self.run_command(first["next"]), case)
+
+    def test_text_has_the_structure_of_urgent_findings(self):
+        root = self.make("hang-untraced")
+        text = analyze(root).stdout
+        for part in ("       evidence: ", "       not seen: ", "       or else: ", "       next: "):
+            self.assertIn(part, text)
+        self.assertRegex(text, r"not seen: .*without a trace|not seen: .*left no trace")
+
+    def test_paths_are_words_for_a_shell(self):
+        root = self.make("hang-outside", where="it's a; directory")
+        first = json.loads(analyze("report", "--json", root).stdout)["jobs"][0]["findings"][0]
+        self.assertTrue(self.run_command(first["next"]))
+
+    def test_the_dead_have_no_stacks_to_look_at(self):
+        for finding in self.findings("hang-outside"):
+            self.assertNotIn("ncclspy-stacks", finding["next"])
+
+
 class DumpAndCheck(WithTraces):
     def costs(self, case):
         root = self.make(case, job=case, where=case)
@@ -271,6 +330,53 @@ class DumpAndCheck(WithTraces):
                 self.assertAlmostEqual(sum(x["seconds"] for x in costs[part]) /
                                        costs["lost_seconds"], 1, delta=0.001, msg=(case, part))
             self.assertLess(costs["lost_seconds"], costs["rank_seconds"], case)
+
+    def test_times_add_up(self):
+        for case in ("costs-chain", "costs-untraced", "io-rank", "straggler", "threads-straggler",
+                     "hang-chain", "bandwidth-factors", "died-killed", "losses", "attempts"):
+            costs = self.costs(case)
+            total = sum(costs["time"]["total"].values())
+            self.assertAlmostEqual(total / costs["rank_seconds"], 1, delta=0.001, msg=case)
+            for part, seconds in costs["time"]["total"].items():
+                self.assertAlmostEqual(sum(r[part] for r in costs["time"]["ranks"]), seconds,
+                                       delta=0.001 * costs["rank_seconds"], msg=(case, part))
+            self.assertLessEqual(costs["time"]["total"]["late_peer"],
+                                 costs["lost_seconds"] * 1.001, case)
+
+    def test_times_are_what_was_made(self):
+        # 20 steps of 2 s: rank 0 alone computes, in between it allocates memory
+        scenario = self.root / "parts.scenario"
+        scenario.write_text(
+            "ranks 4\ncomm world all\nall init world\nall sync 10us\nrepeat 20\n"
+            "0 sleep 60ms\n0 call cudaMalloc 40ms\n"
+            "all coll ncclAllReduce world 1000000 f32 sum\nall meet 10ms\n"
+            "all sleep 20ms\ndone\nall end\n", "utf-8")
+        subprocess.run([TRACEGEN, scenario, self.root / "parts"], check=True)
+        report = analyze("--json", self.root / "parts")
+        costs = json.loads(report.stdout)["jobs"][0]["costs"]
+        ranks = {r["rank"]: r for r in costs["time"]["ranks"]}
+        self.assertAlmostEqual(ranks[1]["late_peer"], 20 * 0.1, delta=0.25)
+        self.assertAlmostEqual(ranks[1]["transfer_at_most"], 20 * 0.01, delta=0.03)
+        self.assertAlmostEqual(ranks[1]["outside"], 20 * 0.02, delta=0.05)
+        self.assertAlmostEqual(ranks[0]["late_peer"], 0, delta=0.02)
+        self.assertAlmostEqual(ranks[0]["cuda_calls"], 20 * 0.04, delta=0.05)
+        self.assertAlmostEqual(ranks[0]["outside"], 20 * 0.08, delta=0.05)
+        doing = {a["doing"]: a["seconds"] for a in costs["by_activity"] if a["rank"] == 0}
+        self.assertAlmostEqual(sum(doing.values()) / costs["lost_seconds"], 1, delta=0.001)
+        self.assertAlmostEqual(doing["cudaMalloc"] / costs["lost_seconds"], 0.4, delta=0.02)
+        self.assertIn("rank 0 meanwhile: outside NCCL and CUDA 60 %, cudaMalloc 40 %",
+                      analyze(self.root / "parts").stdout)
+
+    def test_activities_add_up(self):
+        for case in ("costs-chain", "io-rank", "straggler", "threads-straggler"):
+            costs = self.costs(case)
+            for charge in costs["by_rank"]:
+                doing = [a["seconds"] for a in costs["by_activity"]
+                         if a["rank"] == charge["rank"]]
+                if charge["seconds"] > 0.011 * costs["lost_seconds"]:
+                    self.assertTrue(doing, case)
+                # What was charged on to it through another communicator is no time of its own.
+                self.assertLessEqual(sum(doing), charge["seconds"] * 1.001, case)
 
     def test_costs_are_what_was_made(self):
         # 30 times 60 ms, on one rank in each of three pairs; all of it goes back to rank 0.

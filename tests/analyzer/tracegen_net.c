@@ -60,6 +60,21 @@ static int sent(struct nspy_net_buffer *b, const struct nspy_tg_line *line, uint
 	return rc ? rc : nspy_net_put_row(b, &row);
 }
 
+/* Writes whose time from posting to completion was taken: microseconds on average. */
+static int timed(struct nspy_net_buffer *b, const struct nspy_tg_line *line, uint64_t now_ns)
+{
+	const struct nspy_net_second second = {.when_ns = now_ns, .span_ns = 1000000000u};
+	struct nspy_net_row row = {.peer = id(line, 3)};
+	int rc = nspy_net_put_second(b, &second);
+
+	row.counter[NSPY_NET_WRITES] = row.counter[NSPY_NET_COMPLETIONS] =
+		row.counter[NSPY_NET_TIMED] = number(line, 4);
+	row.counter[NSPY_NET_WRITE_BYTES] = number(line, 4) * number(line, 5);
+	row.counter[NSPY_NET_TIME_SUM] = number(line, 4) * number(line, 6) * 1000;
+	row.counter[NSPY_NET_TIME_MAX] = number(line, 6) * 2000;
+	return rc ? rc : nspy_net_put_row(b, &row);
+}
+
 static int error(struct nspy_net_buffer *b, const struct nspy_tg_line *line, uint64_t now_ns)
 {
 	return nspy_net_put_event(
@@ -141,6 +156,8 @@ static int put(struct nspy_net_buffer *b, const struct nspy_tg_line *line, uint6
 					      });
 	if (strcmp(what, "sent") == 0)
 		return sent(b, line, now_ns);
+	if (strcmp(what, "timed") == 0)
+		return timed(b, line, now_ns);
 	if (strcmp(what, "error") == 0)
 		return error(b, line, now_ns);
 	if (strcmp(what, "refused") == 0)

@@ -28,6 +28,7 @@ const char nspy_tg_schema[] = "fn\t0\tncclGetVersion\tnccl\t0\tncclResult_t\n"
 			      "fn\t17\tcudaStreamSynchronize\tcudart\t15\tcudaError_t\n"
 			      "fn\t18\tncclReduce\tnccl\t1\tncclResult_t\n"
 			      "fn\t19\tncclGetErrorString\tnccl\t0\tconst char*\n"
+			      "fn\t31\tcudaGraphLaunch\tcudart\t17\tcudaError_t\n"
 			      "datatype\t0\tncclInt8\t1\n"
 			      "datatype\t2\tncclInt32\t4\n"
 			      "datatype\t6\tncclFloat16\t2\n"
@@ -460,6 +461,12 @@ static bool call_verb(struct nspy_tg *tg, const struct nspy_tg_line *line,
 	if (strcmp(verb, "coll") == 0) {
 		rec = nspy_tg_call(tg, rank, line, nspy_tg_word(line, 2));
 		fill_coll(tg, line, &rec, rank, 3);
+		nspy_tg_return(rank, &rec, 0);
+	} else if (strcmp(verb, "capture") == 0) {
+		rec = nspy_tg_call(tg, rank, line, nspy_tg_word(line, 2));
+		fill_coll(tg, line, &rec, rank, 3);
+		rank->seqs[rec.comm]--; /* it does not run now */
+		rec.flags |= NSPY_CALL_CAPTURED;
 		nspy_tg_return(rank, &rec, 0);
 	} else if (strcmp(verb, "send") == 0 || strcmp(verb, "recv") == 0) {
 		rec = p2p(tg, line, rank, verb[0] == 's', 2);

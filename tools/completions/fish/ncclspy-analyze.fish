@@ -14,6 +14,7 @@ complete -c ncclspy-analyze -n "__fish_seen_subcommand_from compare" -l base -r 
 complete -c ncclspy-analyze -n "__fish_seen_subcommand_from compare" -l min-effect -x -d 'smaller changes are no regression, percent'
 complete -c ncclspy-analyze -n "__fish_seen_subcommand_from compare" -l save-baseline -r -F -d 'write the runs to a file'
 complete -c ncclspy-analyze -n "__fish_seen_subcommand_from dump" -l comm -x -d 'only this communicator'
+complete -c ncclspy-analyze -n "__fish_seen_subcommand_from dump" -l op -x -d 'only operations of this number'
 complete -c ncclspy-analyze -n "__fish_seen_subcommand_from dump" -l rank -x -d 'only this rank'
 complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from explain export" -l json -d 'machine-readable output'
 complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from explain export" -l no-color -d 'no colour'
