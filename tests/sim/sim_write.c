@@ -106,9 +106,10 @@ void sim_truth(const struct sim *sim, const char *path)
 	fprintf(out,
 		" \"step\": %" PRIu64 ", \"group_size\": %d, \"strength\": %.4f, "
 		"\"delay_ns\": %" PRIu64 ", \"patience_ns\": %" PRIu64 ",\n"
-		" \"untraced\": %d, \"torn\": %d, \"culprits\": ",
+		" \"untraced\": %d, \"torn\": %d, \"polls\": %s, \"clocks_off\": %s, "
+		"\"culprits\": ",
 		f->step, group_size(sim), f->strength, f->delay_ns, f->patience_ns, sim->untraced,
-		sim->torn);
+		sim->torn, sim->polls ? "true" : "false", sim->clocks ? "true" : "false");
 	put_culprits(sim, out);
 	fputs(",\n \"clocks\": {", out);
 	for (int i = 0; i < sim->nodes; i++)
