@@ -243,7 +243,7 @@ static void draw_fault(struct sim *sim)
 	f->strength = 0.05 + 0.95 * (double)sim_below(&sim->random, 1001) / 1000.0;
 	f->delay_ns = tenths * 100 * SIM_MS;
 	if (f->kind == SIM_CHECKPOINT || f->kind == SIM_IO) /* again and again */
-		f->delay_ns = 100 * SIM_MS + f->delay_ns / 10;
+		f->delay_ns = 4 * sim->step_ns + f->delay_ns / 10;
 	f->patience_ns = (20 + sim_below(&sim->random, 580)) * SIM_S;
 }
 
