@@ -283,6 +283,16 @@ static void compare_all(struct nspy_case *c, struct queue **by_proc, size_t unkn
 	free(pick.common);
 }
 
+static void read_queue(const struct nspy_case *c, const struct nspy_proc *proc, struct queue *ret)
+{
+	struct collect collect = {c->model, ret};
+
+	ret->proc = proc;
+	nspy_reread(proc, visit, &collect);
+	if (ret->count)
+		qsort(ret->items, ret->count, sizeof(*ret->items), compare_queued);
+}
+
 /* unknown: so many ranks that wait with them have no trace. */
 static void from_queues(struct nspy_case *c, size_t unknown)
 {
@@ -292,15 +302,10 @@ static void from_queues(struct nspy_case *c, size_t unknown)
 
 	for (size_t i = 0; i < c->attempt->proc_count; i++) {
 		const struct nspy_proc *proc = c->attempt->procs[i];
-		struct collect collect = {c->model, &queues[count]};
 
 		if (!c->waits.procs[proc->index].waiting)
 			continue;
-		queues[count].proc = proc;
-		nspy_reread(proc, visit, &collect);
-		if (queues[count].count)
-			qsort(queues[count].items, queues[count].count,
-			      sizeof(*queues[count].items), compare_queued);
+		read_queue(c, proc, &queues[count]);
 		by_proc[proc->index] = &queues[count];
 		count++;
 	}
@@ -309,6 +314,93 @@ static void from_queues(struct nspy_case *c, size_t unknown)
 		free(queues[i].items);
 	free(queues);
 	free(by_proc);
+}
+
+/* --- as many on both sides of a circle: which one departed from its own steps? --- */
+
+#define SIDE_MAX        4u /* processes of a side that are read again */
+#define CONTEXT_SHORT   2u
+#define CONTEXT_LONGEST 32u
+
+/* What came whenever the operations before were these: 1 odd_first, 0 the other, -1 not clear. */
+static int always_next(const bool *ops, size_t at, size_t context)
+{
+	int next = -1;
+	size_t cases = 0;
+
+	for (size_t i = context; i < at; i++) {
+		if (memcmp(ops + i - context, ops + at - context, context * sizeof(*ops)) != 0)
+			continue;
+		if (cases++ && next != ops[i])
+			return -1;
+		next = ops[i];
+	}
+	return cases < 2 ? -1 : next;
+}
+
+/* Somewhere it went on otherwise than it always had after the same operations. */
+static bool departs(const struct queue *queue, const struct nspy_order *order)
+{
+	bool *ops = nspy_xcalloc(queue->count + 1, sizeof(*ops)), found = false;
+	size_t count = 0;
+
+	for (size_t i = 0; i < queue->count; i++) {
+		bool is_odd = queue->items[i].comm == order->odd_first.comm;
+
+		if (!is_odd && queue->items[i].comm != order->usual_first.comm)
+			continue;
+		/* The window of the one reaches further back than that of the other. */
+		if (count == 1 && is_odd == ops[0])
+			continue;
+		ops[count++] = is_odd;
+	}
+	/* What comes first only teaches; by the end of it there are exceptions to what is none. */
+	for (size_t at = count * 2 / 3 + CONTEXT_SHORT; at < count && !found; at++) {
+		int next = -1;
+
+		for (size_t n = CONTEXT_SHORT; n <= CONTEXT_LONGEST && n <= at && next < 0; n *= 2)
+			next = always_next(ops, at, n);
+		found = next >= 0 && next != ops[at];
+	}
+	free(ops);
+	return found;
+}
+
+static bool any_departs(const struct nspy_case *c, const struct nspy_procs *procs)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < procs->count && i < SIDE_MAX && !found; i++) {
+		struct queue queue = {0};
+
+		read_queue(c, procs->items[i], &queue);
+		found = departs(&queue, &c->order);
+		free(queue.items);
+	}
+	return found;
+}
+
+static void settle_tie(struct nspy_case *c)
+{
+	const struct nspy_held *held = &c->waits.held;
+	struct nspy_order *order = &c->order;
+	const struct nspy_procs *rivals = held->op ? &held->peers : &order->usual;
+	bool rival = any_departs(c, rivals), odd = any_departs(c, &order->odd);
+	struct nspy_order_op op = order->usual_first;
+	struct nspy_procs procs = {0};
+
+	if (rival == odd)
+		return;
+	order->tie = false;
+	if (!rival)
+		return;
+	for (size_t i = 0; i < rivals->count; i++)
+		nspy_procs_add(&procs, rivals->items[i]);
+	free(order->usual.items);
+	order->usual = order->odd;
+	order->usual_first = order->odd_first;
+	order->odd = procs;
+	order->odd_first = op;
 }
 
 void nspy_order_find(struct nspy_case *c)
@@ -323,6 +415,8 @@ void nspy_order_find(struct nspy_case *c)
 		from_circle(c);
 	else if (hang->main->kind == NSPY_WAIT_BELOW)
 		from_queues(c, hang->main->untraced);
+	if (c->order.found && c->order.tie)
+		settle_tie(c);
 }
 
 void nspy_order_done(struct nspy_order *order)

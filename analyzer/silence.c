@@ -53,21 +53,6 @@ static bool message_ahead(const struct nspy_member *member)
 	return false;
 }
 
-static bool message_behind(const struct nspy_member *member)
-{
-	uint64_t sends, recvs;
-
-	for (size_t p = 0; p < member->peer_count; p++) {
-		if (!member->peers[p])
-			continue;
-		met_by(member, member->peers[p], &sends, &recvs);
-		if ((sends != UINT64_MAX && member->peers[p]->send.last < sends) ||
-		    (recvs != UINT64_MAX && member->peers[p]->recv.last < recvs))
-			return true;
-	}
-	return false;
-}
-
 static bool in_use(const struct nspy_member *member, uint64_t until_ns)
 {
 	return member && member->comm && (!member->gone_ns || member->gone_ns >= until_ns);
@@ -89,8 +74,8 @@ static bool ahead(const struct nspy_proc *proc, uint64_t until_ns)
 
 /*
  * It gave up as watchdogs do, the last thing it had done was to queue an operation, and nobody else
- * went on without it: what it queued never came back, although all had joined. Who leaves with an
- * error of its own after an abort may have had other reasons.
+ * was ahead of it in a collective: what it queued never came back, although all had joined. Who
+ * leaves with an error of its own after an abort may have had other reasons.
  */
 static bool stuck_below(const struct nspy_case *c, const struct nspy_proc *proc, uint64_t until_ns)
 {
@@ -105,8 +90,7 @@ static bool stuck_below(const struct nspy_case *c, const struct nspy_proc *proc,
 	for (size_t m = 0; m < proc->member_count; m++) {
 		const struct nspy_member *member = proc->members[m];
 
-		if (in_use(member, until_ns) &&
-		    (member->last_seq < member->comm->high_seq || message_behind(member)))
+		if (in_use(member, until_ns) && member->last_seq < member->comm->high_seq)
 			return false;
 	}
 	return true;

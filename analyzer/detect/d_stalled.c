@@ -8,10 +8,11 @@
  * Threshold: twice --hang-after of an ended job (10 s), 600 s for the first 20 operations of a
  *   communicator, where frameworks compile; and the pauses must add up to 5 % of the job, or one
  *   must reach three minutes, for P1, else P2. If there is none, a single one of 100 ms or more
- * that cost 0.5 % of the job and stands out among the rounds (rounds.h) of the largest
- * communicator: eight times the median lateness, four times that of 95 % of them, twice what clocks
- * may be apart. That is a note, P2. Known false positives: intended pauses of one rank (evaluation,
- * checkpoint). They are named as what they cost.
+ *   that cost 0.5 % of the job and stands out among the rounds (rounds.h) of the largest
+ *   communicator, after the first five: eight times the median lateness, four times that of 95 % of
+ *   them, twice what clocks may be apart. That is a note, P2.
+ * Known false positives: intended pauses of one rank (evaluation, checkpoint). They are named as
+ *   what they cost.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -31,6 +32,7 @@
 #define NOTE_MIN_NS   (100 * NSPY_NS_PER_MS)
 #define NOTE_COST     0.005
 #define NOTE_ROUNDS   20u
+#define NOTE_WARM_UP  5u /* rounds */
 
 struct pause {
 	const struct nspy_comm *comm;
@@ -161,10 +163,10 @@ static void find_note(const struct nspy_case *c, struct pauses *pauses)
 	if (!comm)
 		return;
 	nspy_rounds_find(comm, &rounds);
-	for (size_t i = 0; i < rounds.count; i++) {
+	for (size_t i = NOTE_WARM_UP; i < rounds.count; i++) {
 		const struct nspy_round *round = &rounds.items[i];
 
-		if (round->seq > WARM_UP_OPS && (!most || round->gap_ns > most->gap_ns))
+		if (!most || round->gap_ns > most->gap_ns)
 			most = round;
 	}
 	if (most && most->gap_ns >= NOTE_MIN_NS && rounds.count >= NOTE_ROUNDS) {
