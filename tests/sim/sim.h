@@ -152,6 +152,8 @@ uint64_t sim_below(uint64_t *state, uint64_t n);
 void sim_draw(struct sim *sim, uint64_t seed, int kind, int ranks);
 /* A clean job of exactly so many ranks, of at least ops operations each. */
 void sim_bulk(struct sim *sim, int ranks, uint64_t ops);
+/* Sets the hosts' clocks off. */
+void sim_draw_clocks(struct sim *sim);
 void sim_free(struct sim *sim);
 
 /* sim_run.c */
@@ -171,6 +173,8 @@ bool sim_create(struct sim *sim);
 bool sim_is_culprit(const struct sim *sim, const struct sim_rank *r);
 
 /* sim_write.c */
+/* CLOCK_MONOTONIC of the node at a time of the job. */
+uint64_t sim_shown(const struct sim *sim, int node, uint64_t ns);
 void sim_write(struct sim *sim, const char *directory);
 /* {"kind": ..., "decidable": ...}: what happened and what a report may be asked to say. */
 void sim_truth(const struct sim *sim, const char *path);

@@ -193,9 +193,10 @@ static void build(struct sim *sim)
 	}
 }
 
-static void draw_clocks(struct sim *sim)
+void sim_draw_clocks(struct sim *sim)
 {
-	for (int i = 0; i < sim->nodes && sim->clocks; i++) {
+	sim->clocks = true;
+	for (int i = 0; i < sim->nodes; i++) {
 		sim->offsets[i] = (int64_t)sim_below(&sim->random, SIM_S) - (int64_t)(SIM_S / 2);
 		sim->drifts[i] = ((double)sim_below(&sim->random, 200001) - 100000.0) * 1e-9;
 	}
@@ -285,7 +286,8 @@ void sim_draw(struct sim *sim, uint64_t seed, int kind, int ranks)
 	sim->clocks = sim_below(&sim->random, 2);
 	sim->polls = sim_below(&sim->random, 2);
 	build(sim);
-	draw_clocks(sim);
+	if (sim->clocks)
+		sim_draw_clocks(sim);
 	draw_damage(sim);
 	draw_fault(sim);
 }

@@ -7,10 +7,14 @@
 
 #include "sim.h"
 
-/* CLOCK_MONOTONIC of the node. */
+uint64_t sim_shown(const struct sim *sim, int node, uint64_t ns)
+{
+	return NSPY_TG_START_MONO_NS + ns + (uint64_t)(int64_t)((double)ns * sim->drifts[node]);
+}
+
 static uint64_t shown(const struct sim *sim, const struct sim_rank *r, uint64_t ns)
 {
-	return NSPY_TG_START_MONO_NS + ns + (uint64_t)(int64_t)((double)ns * sim->drifts[r->node]);
+	return sim_shown(sim, r->node, ns);
 }
 
 static void set_clock(const struct sim *sim, struct sim_rank *r)
