@@ -46,6 +46,7 @@ EXPECTED = {
     "checkpoint": {"IO_OR_CHECKPOINT_STALL", "PROGRESS_STALLED_OUTSIDE_NCCL"},
     "io-stall": {"IO_OR_CHECKPOINT_STALL"},
 }
+TWO_SIDED = {"p2p-mismatch", "p2p-alone", "mismatch-count", "mismatch-call", "skipped"}
 # Findings that count also as notes.
 SLOW = {"STRAGGLER_RANK", "PROGRESS_STALLED_OUTSIDE_NCCL", "IO_OR_CHECKPOINT_STALL"}
 
@@ -59,6 +60,8 @@ def decidable(truth):
         return truth["untraced"] in (-1, *truth["culprits"]) and truth["torn"] == -1
     if truth["untraced"] in truth["culprits"] or truth["torn"] in truth["culprits"]:
         return False
+    if kind in TWO_SIDED and truth["partner"] in {truth["untraced"], truth["torn"]} - {-1}:
+        return False  # nothing to compare with
     if kind == "slow-host":
         return truth["nodes"] > 1
     return True
