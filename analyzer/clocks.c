@@ -223,7 +223,7 @@ static int compare_splits(const void *x, const void *y)
 static void constrain_splits(struct alignment *a, struct passings *list)
 {
 	const struct nspy_model *model = a->model;
-	struct nspy_comm **splits = nspy_xcalloc(model->comm_count + 1, sizeof(*splits));
+	struct nspy_comm **splits = nspy_xcalloc(model->comm_count + 1, sizeof(struct nspy_comm *));
 	size_t count = 0;
 
 	for (size_t c = 0; c < model->comm_count; c++) {

@@ -189,7 +189,7 @@ int main(int argc, char **argv)
 	}
 	first = strtoull(argv[1], NULL, 10);
 	count = strtoull(argv[2], NULL, 10);
-	ranks = atoi(argv[3]);
+	ranks = (int)strtol(argv[3], NULL, 10);
 	if (ranks < 16 || (ranks & (ranks - 1)))
 		return 2;
 	for (uint64_t i = 0; i < count; i++)
