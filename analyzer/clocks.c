@@ -95,22 +95,29 @@ static bool is_barrier(const struct nspy_member *member)
 	       !(member->rec.flags & NSPY_COMM_NONBLOCKING);
 }
 
-static void collect(const struct nspy_comm *comm, struct passings *ret)
+static void add_creation(const struct nspy_comm *comm, struct passings *list)
 {
-	ret->count = 0;
+	for (size_t i = 0; i < comm->member_count; i++) {
+		const struct nspy_member *member = comm->members[i];
+
+		if (is_barrier(member))
+			add_passing(list, &(struct passing){0, member->proc->clock, true,
+							    member->started_ns, member->ready_ns});
+	}
+}
+
+static void add_operations(const struct nspy_comm *comm, struct passings *list)
+{
 	for (size_t i = 0; i < comm->member_count; i++) {
 		const struct nspy_member *member = comm->members[i];
 		const struct nspy_proc *proc = member->proc;
 
-		if (is_barrier(member))
-			add_passing(ret, &(struct passing){0, proc->clock, true, member->started_ns,
-							   member->ready_ns});
 		for (size_t k = 0; k < member->together_count; k++) {
 			const struct nspy_together *t = &member->together[k];
 			uint64_t leave_ns = nspy_proc_when(proc, t->leave_ns);
 			bool left = !proc->abort_ns || leave_ns < proc->abort_ns;
 
-			add_passing(ret,
+			add_passing(list,
 				    &(struct passing){t->seq, proc->clock, left,
 						      nspy_proc_when(proc, t->enter_ns), leave_ns});
 		}
@@ -186,22 +193,68 @@ static void constrain(struct alignment *a, const struct passing *items, size_t c
 	}
 }
 
+static void constrain_by(struct alignment *a, struct passings *list)
+{
+	if (list->count)
+		qsort(list->items, list->count, sizeof(*list->items), compare_passings);
+	for (size_t i = 0, next; i < list->count; i = next) {
+		for (next = i; next < list->count && list->items[next].seq == list->items[i].seq;)
+			next++;
+		constrain(a, list->items + i, per_clock(list->items + i, next - i));
+	}
+	list->count = 0;
+}
+
+/* What came of one split, in order: the same parent, of one start of the job, and ordinal. */
+static int compare_splits(const void *x, const void *y)
+{
+	const struct nspy_comm *a = *(struct nspy_comm *const *)x;
+	const struct nspy_comm *b = *(struct nspy_comm *const *)y;
+	uint32_t epoch_a = a->members[0]->proc->epoch, epoch_b = b->members[0]->proc->epoch;
+
+	if (a->parent_key != b->parent_key)
+		return a->parent_key < b->parent_key ? -1 : 1;
+	if (a->ordinal != b->ordinal)
+		return a->ordinal < b->ordinal ? -1 : 1;
+	return epoch_a < epoch_b ? -1 : epoch_a > epoch_b;
+}
+
+/* Nobody leaves a split before all of the parent have told their colour. */
+static void constrain_splits(struct alignment *a, struct passings *list)
+{
+	const struct nspy_model *model = a->model;
+	struct nspy_comm **splits = nspy_xcalloc(model->comm_count + 1, sizeof(struct nspy_comm *));
+	size_t count = 0;
+
+	for (size_t c = 0; c < model->comm_count; c++) {
+		struct nspy_comm *comm = model->comms[c];
+
+		if (comm->origin == NSPY_COMM_SPLIT && comm->parent_key && comm->member_count)
+			splits[count++] = comm;
+	}
+	if (count)
+		qsort(splits, count, sizeof(struct nspy_comm *), compare_splits);
+	for (size_t i = 0; i < count; i++) {
+		add_creation(splits[i], list);
+		if (i + 1 == count || compare_splits(&splits[i], &splits[i + 1]) != 0)
+			constrain_by(a, list);
+	}
+	free(splits);
+}
+
 static void constrain_all(struct alignment *a)
 {
 	struct passings list = {0};
 
 	for (size_t c = 0; c < a->model->comm_count; c++) {
-		collect(a->model->comms[c], &list);
-		if (!list.count)
-			continue;
-		qsort(list.items, list.count, sizeof(*list.items), compare_passings);
-		for (size_t i = 0, next; i < list.count; i = next) {
-			for (next = i;
-			     next < list.count && list.items[next].seq == list.items[i].seq;)
-				next++;
-			constrain(a, list.items + i, per_clock(list.items + i, next - i));
-		}
+		const struct nspy_comm *comm = a->model->comms[c];
+
+		if (comm->origin != NSPY_COMM_SPLIT || !comm->parent_key)
+			add_creation(comm, &list);
+		add_operations(comm, &list);
+		constrain_by(a, &list);
 	}
+	constrain_splits(a, &list);
 	free(list.items);
 }
 

@@ -162,6 +162,21 @@ static bool only_lost_a_peer(const struct nspy_case *c, const struct nspy_proc *
 	return proc->error_count > 0;
 }
 
+/* What it did last is cut off, and others that waited in vain ended by the same signal. */
+static bool ended_like_waiters(const struct nspy_case *c, const struct nspy_death *death)
+{
+	if (!death->proc->torn || !death->proc->exit.signal)
+		return false;
+	for (size_t i = 0; i < c->deaths.count; i++) {
+		const struct nspy_proc *other = c->deaths.items[i].proc;
+
+		if (other != death->proc && waited_in_vain(c, other) &&
+		    other->exit.signal == death->proc->exit.signal)
+			return true;
+	}
+	return false;
+}
+
 static void choose_first(struct nspy_case *c, size_t first)
 {
 	struct nspy_deaths *deaths = &c->deaths;
@@ -187,7 +202,8 @@ static void choose_first(struct nspy_case *c, size_t first)
 			continue;
 		if (crashes && !death->crash)
 			continue;
-		if (waited_in_vain(c, death->proc) || (together && was_late_before(c, death)))
+		if (waited_in_vain(c, death->proc) || (together && was_late_before(c, death)) ||
+		    ended_like_waiters(c, death))
 			continue;
 		nspy_procs_add(&deaths->first, death->proc);
 	}

@@ -75,6 +75,7 @@ struct queued {
 
 struct queue {
 	const struct nspy_proc *proc;
+	size_t pair; /* the latest one that it was picked for */
 	struct queued *items;
 	size_t count, capacity;
 };
@@ -123,15 +124,6 @@ static const struct queued *next_of(const struct queue *queue, size_t *at,
 	return NULL;
 }
 
-static bool takes_part(const struct queue *queue, const struct nspy_comm *comm)
-{
-	for (size_t i = 0; i < queue->count; i++) {
-		if (queue->items[i].comm == comm)
-			return true;
-	}
-	return false;
-}
-
 /*
  * What followed most often where a queue had gone through the same communicators before: a job
  * repeats its steps. NULL if that is not clear. before: operations of the queue that come first.
@@ -161,7 +153,7 @@ static const struct nspy_comm *expected(const struct queue *queue, size_t before
 }
 
 /* Where as many say one as the other: who did otherwise than in all steps before? */
-static const struct nspy_comm *by_habit(const struct queue *queues, size_t count, const size_t *at,
+static const struct nspy_comm *by_habit(struct queue *const *queues, size_t count, const size_t *at,
 					const struct nspy_comm *a, const struct nspy_comm *b)
 {
 	const struct nspy_comm *habit = NULL;
@@ -171,7 +163,7 @@ static const struct nspy_comm *by_habit(const struct queue *queues, size_t count
 
 		if (!at[q])
 			continue;
-		mine = expected(&queues[q], at[q] - 1, a, b);
+		mine = expected(queues[q], at[q] - 1, a, b);
 		if (!mine || (habit && mine != habit))
 			return NULL;
 		habit = mine;
@@ -180,10 +172,10 @@ static const struct nspy_comm *by_habit(const struct queue *queues, size_t count
 }
 
 /*
- * Walks the queues of all processes that use both communicators in step. At the first place where
+ * Walks the queues of processes that use both communicators in step. At the first place where
  * they differ, the sides are known. Calls of several threads have no order that could be wrong.
  */
-static bool compare_pair(const struct queue *queues, size_t count, size_t unknown,
+static bool compare_pair(struct queue *const *queues, size_t count, size_t unknown,
 			 const struct nspy_comm *a, const struct nspy_comm *b,
 			 struct nspy_order *order)
 {
@@ -199,14 +191,12 @@ static bool compare_pair(const struct queue *queues, size_t count, size_t unknow
 		for (size_t q = 0; q < count && usable; q++) {
 			const struct queued *op;
 
-			if (!takes_part(&queues[q], a) || !takes_part(&queues[q], b))
-				continue;
-			op = next_of(&queues[q], &at[q], a, b);
+			op = next_of(queues[q], &at[q], a, b);
 			usable = op && (!thread || op->thread == thread);
 			if (!usable)
 				break;
 			thread = op->thread;
-			nspy_procs_add(op->comm == a ? &with_a : &with_b, queues[q].proc);
+			nspy_procs_add(op->comm == a ? &with_a : &with_b, queues[q]->proc);
 			*(op->comm == a ? &op_a : &op_b) =
 				(struct nspy_order_op){op->comm, op->seq};
 		}
@@ -230,43 +220,187 @@ static bool compare_pair(const struct queue *queues, size_t count, size_t unknow
 	return true;
 }
 
-static void compare_all(struct nspy_case *c, const struct queue *queues, size_t count,
-			size_t unknown)
+static bool takes_part(const struct queue *queue, const struct nspy_comm *comm)
 {
-	size_t comms = c->attempt->comm_count < COMMS_MAX ? c->attempt->comm_count : COMMS_MAX;
-
-	for (size_t i = 0; i < comms; i++) {
-		for (size_t k = i + 1; k < comms; k++) {
-			if (compare_pair(queues, count, unknown, c->attempt->comms[i],
-					 c->attempt->comms[k], &c->order))
-				return;
-		}
+	for (size_t i = 0; i < queue->count; i++) {
+		if (queue->items[i].comm == comm)
+			return true;
 	}
+	return false;
+}
+
+/* Queues by index of their process, and room for those of one pair of communicators. */
+struct pick {
+	struct queue **by_proc, **common;
+	size_t pair; /* so many have been looked at */
+};
+
+/* The queues of those who use both, into pick->common. */
+static size_t common_queues(struct pick *pick, const struct nspy_comm *a, const struct nspy_comm *b)
+{
+	const struct nspy_comm *smaller = a->member_count < b->member_count ? a : b;
+	const struct nspy_comm *larger = smaller == a ? b : a;
+	size_t count = 0;
+
+	pick->pair++;
+	for (size_t m = 0; m < smaller->member_count; m++) {
+		struct queue *queue = pick->by_proc[smaller->members[m]->proc->index];
+
+		/* A process may be several members. */
+		if (!queue || queue->pair == pick->pair || !takes_part(queue, smaller) ||
+		    !takes_part(queue, larger))
+			continue;
+		queue->pair = pick->pair;
+		pick->common[count++] = queue;
+	}
+	return count;
+}
+
+static bool compare(struct nspy_case *c, struct pick *pick, size_t unknown,
+		    const struct nspy_comm *a, const struct nspy_comm *b)
+{
+	return a != b &&
+	       compare_pair(pick->common, common_queues(pick, a, b), unknown, a, b, &c->order);
+}
+
+/* First with what all wait for, which is one of the two as a rule, then any with any other. */
+static void compare_all(struct nspy_case *c, struct queue **by_proc, size_t unknown)
+{
+	const struct nspy_comm *main = c->waits.hangs[0].main->comm;
+	struct nspy_comm **comms = c->attempt->comms;
+	size_t count = c->attempt->comm_count;
+	struct pick pick = {.by_proc = by_proc};
+	bool found = false;
+
+	pick.common = nspy_xcalloc(c->attempt->proc_count, sizeof(struct queue *));
+	for (size_t i = 0; main && i < count && !found; i++)
+		found = compare(c, &pick, unknown, main, comms[i]);
+	count = count < COMMS_MAX ? count : COMMS_MAX;
+	for (size_t i = 0; i < count && !found; i++) {
+		for (size_t k = i + 1; k < count && !found; k++)
+			found = compare(c, &pick, unknown, comms[i], comms[k]);
+	}
+	free(pick.common);
+}
+
+static void read_queue(const struct nspy_case *c, const struct nspy_proc *proc, struct queue *ret)
+{
+	struct collect collect = {c->model, ret};
+
+	ret->proc = proc;
+	nspy_reread(proc, visit, &collect);
+	if (ret->count)
+		qsort(ret->items, ret->count, sizeof(*ret->items), compare_queued);
 }
 
 /* unknown: so many ranks that wait with them have no trace. */
 static void from_queues(struct nspy_case *c, size_t unknown)
 {
 	struct queue *queues = nspy_xcalloc(c->attempt->proc_count, sizeof(*queues));
+	struct queue **by_proc = nspy_xcalloc(c->model->proc_count, sizeof(struct queue *));
 	size_t count = 0;
 
 	for (size_t i = 0; i < c->attempt->proc_count; i++) {
 		const struct nspy_proc *proc = c->attempt->procs[i];
-		struct collect collect = {c->model, &queues[count]};
 
 		if (!c->waits.procs[proc->index].waiting)
 			continue;
-		queues[count].proc = proc;
-		nspy_reread(proc, visit, &collect);
-		if (queues[count].count)
-			qsort(queues[count].items, queues[count].count,
-			      sizeof(*queues[count].items), compare_queued);
+		read_queue(c, proc, &queues[count]);
+		by_proc[proc->index] = &queues[count];
 		count++;
 	}
-	compare_all(c, queues, count, unknown);
+	compare_all(c, by_proc, unknown);
 	for (size_t i = 0; i < count; i++)
 		free(queues[i].items);
 	free(queues);
+	free(by_proc);
+}
+
+/* --- as many on both sides of a circle: which one departed from its own steps? --- */
+
+#define SIDE_MAX        4u /* processes of a side that are read again */
+#define CONTEXT_SHORT   2u
+#define CONTEXT_LONGEST 32u
+
+/* What came whenever the operations before were these: 1 odd_first, 0 the other, -1 not clear. */
+static int always_next(const bool *ops, size_t at, size_t context)
+{
+	int next = -1;
+	size_t cases = 0;
+
+	for (size_t i = context; i < at; i++) {
+		if (memcmp(ops + i - context, ops + at - context, context * sizeof(*ops)) != 0)
+			continue;
+		if (cases++ && next != ops[i])
+			return -1;
+		next = ops[i];
+	}
+	return cases < 2 ? -1 : next;
+}
+
+/* Somewhere it went on otherwise than it always had after the same operations. */
+static bool departs(const struct queue *queue, const struct nspy_order *order)
+{
+	bool *ops = nspy_xcalloc(queue->count + 1, sizeof(*ops)), found = false;
+	size_t count = 0;
+
+	for (size_t i = 0; i < queue->count; i++) {
+		bool is_odd = queue->items[i].comm == order->odd_first.comm;
+
+		if (!is_odd && queue->items[i].comm != order->usual_first.comm)
+			continue;
+		/* The window of the one reaches further back than that of the other. */
+		if (count == 1 && is_odd == ops[0])
+			continue;
+		ops[count++] = is_odd;
+	}
+	/* What comes first only teaches; by the end of it there are exceptions to what is none. */
+	for (size_t at = count * 2 / 3 + CONTEXT_SHORT; at < count && !found; at++) {
+		int next = -1;
+
+		for (size_t n = CONTEXT_SHORT; n <= CONTEXT_LONGEST && n <= at && next < 0; n *= 2)
+			next = always_next(ops, at, n);
+		found = next >= 0 && next != ops[at];
+	}
+	free(ops);
+	return found;
+}
+
+static bool any_departs(const struct nspy_case *c, const struct nspy_procs *procs)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < procs->count && i < SIDE_MAX && !found; i++) {
+		struct queue queue = {0};
+
+		read_queue(c, procs->items[i], &queue);
+		found = departs(&queue, &c->order);
+		free(queue.items);
+	}
+	return found;
+}
+
+static void settle_tie(struct nspy_case *c)
+{
+	const struct nspy_held *held = &c->waits.held;
+	struct nspy_order *order = &c->order;
+	const struct nspy_procs *rivals = held->op ? &held->peers : &order->usual;
+	bool rival = any_departs(c, rivals), odd = any_departs(c, &order->odd);
+	struct nspy_order_op op = order->usual_first;
+	struct nspy_procs procs = {0};
+
+	if (rival == odd)
+		return;
+	order->tie = false;
+	if (!rival)
+		return;
+	for (size_t i = 0; i < rivals->count; i++)
+		nspy_procs_add(&procs, rivals->items[i]);
+	free(order->usual.items);
+	order->usual = order->odd;
+	order->usual_first = order->odd_first;
+	order->odd = procs;
+	order->odd_first = op;
 }
 
 void nspy_order_find(struct nspy_case *c)
@@ -281,6 +415,8 @@ void nspy_order_find(struct nspy_case *c)
 		from_circle(c);
 	else if (hang->main->kind == NSPY_WAIT_BELOW)
 		from_queues(c, hang->main->untraced);
+	if (c->order.found && c->order.tie)
+		settle_tie(c);
 }
 
 void nspy_order_done(struct nspy_order *order)

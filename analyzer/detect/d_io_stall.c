@@ -5,7 +5,7 @@
  * Question: does the job stand still again and again because one rank, or all, do something else
  * than compute and communicate: write checkpoints, read data, evaluate?
  * Evidence: the distance between rounds (rounds.h) of the largest communicator. A pause is a
- * distance of eight times the median and a second or more, after the first 20 operations. In the
+ * distance of four times the median and 250 ms or more, after the first 20 operations. In the
  * pause one rank comes alone, half of it or more after all others; or all come together. The trace
  * of that rank (of any, for the second form) is read again: if it waited for the device or for NCCL
  * for half of the pauses, it is not this.
@@ -24,8 +24,8 @@
 #include "who.h"
 
 #define WARM_UP_OPS   20u
-#define PAUSE_MIN_NS  NSPY_NS_PER_S
-#define PAUSE_TIMES   8u
+#define PAUSE_MIN_NS  (250 * NSPY_NS_PER_MS)
+#define PAUSE_TIMES   4u
 #define PAUSES_MIN    3u
 #define PAUSES_MAX    1024u
 #define SAME_KIND     0.80

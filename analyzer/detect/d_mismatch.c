@@ -6,7 +6,8 @@
  * Evidence: function, count, datatype, reduction operator and root that each rank passed for the
  *   n-th collective of the communicator, for all operations, also those that came back: NCCL does
  *   not check, a mismatch may hang, corrupt or pass unnoticed. The majority is taken to be right;
- *   without one both sides are named and nobody is blamed.
+ *   of two equal sides the one that does what always came next in the steps before. Without either
+ *   both sides are named and nobody is blamed.
  * Threshold: none; one operation suffices.
  * Known false positives: pure data movement (broadcast, gather) whose sides describe the same bytes
  *   by different datatypes works; it is reported as P2. Captured operations are not compared.
@@ -71,6 +72,66 @@ static void find_sides(const struct nspy_op_row *rows, size_t members, struct si
 	}
 	if (sides->count)
 		qsort(sides->items, sides->count, sizeof(*sides->items), compare_sides);
+}
+
+/* --- of two equal sides, which one did as usual? --- */
+
+#define HISTORY     4096u
+#define CONTEXT_MIN 2u
+#define CONTEXT_MAX 32u
+#define CASES_MIN   2u
+
+static bool same_before(const struct nspy_comm *comm, uint64_t a, uint64_t b, uint64_t context)
+{
+	for (uint64_t k = 1; k <= context; k++) {
+		const struct nspy_cell *x = nspy_cells_get(&comm->cells, a - k);
+		const struct nspy_cell *y = nspy_cells_get(&comm->cells, b - k);
+
+		if (!x || !y || x->signature != y->signature)
+			return false;
+	}
+	return true;
+}
+
+/* What followed whenever the operations before were these; false if that is not clear. */
+static bool usual(const struct nspy_comm *comm, uint64_t seq, uint64_t context,
+		  uint32_t *ret_signature)
+{
+	uint64_t from = seq > HISTORY ? seq - HISTORY : 1;
+	size_t cases = 0;
+
+	for (uint64_t i = from + context; i < seq; i++) {
+		const struct nspy_cell *cell = nspy_cells_get(&comm->cells, i);
+
+		if (!cell || !same_before(comm, i, seq, context))
+			continue;
+		if (cases++ && cell->signature != *ret_signature)
+			return false;
+		*ret_signature = cell->signature;
+	}
+	return cases >= CASES_MIN;
+}
+
+/* Puts the side that did as usual first. False if neither, or both, can be told to have. */
+static bool by_habit(const struct nspy_comm *comm, struct sides *sides)
+{
+	struct side *items = sides->items;
+	uint32_t signature;
+
+	if (sides->count != 2)
+		return false;
+	for (uint64_t context = CONTEXT_MIN; context <= CONTEXT_MAX; context *= 2) {
+		if (!usual(comm, comm->mixed_seq, context, &signature))
+			continue;
+		if (items[1].row->signature == signature) {
+			struct side swap = items[0];
+
+			items[0] = items[1];
+			items[1] = swap;
+		}
+		return items[0].row->signature == signature;
+	}
+	return false;
 }
 
 static void sides_done(struct sides *sides)
@@ -141,10 +202,11 @@ static void tell_shift(struct nspy_finding *finding, const struct side *right,
 }
 
 static void tell_sides(struct nspy_finding *finding, const struct nspy_case *c,
-		       const struct nspy_comm *comm, const struct sides *sides)
+		       const struct nspy_comm *comm, struct sides *sides)
 {
+	bool even = sides->items[0].procs.count == sides->items[1].procs.count;
+	bool habit = even && by_habit(comm, sides), tie = even && !habit;
 	const struct side *right = &sides->items[0], *odd = &sides->items[1];
-	bool tie = odd->procs.count == right->procs.count;
 	struct nspy_str s = {0};
 
 	add_side(&s, c, odd);
@@ -165,6 +227,11 @@ static void tell_sides(struct nspy_finding *finding, const struct nspy_case *c,
 	if (tie)
 		nspy_finding_detail(finding, "equally many ranks on both sides: which is right "
 					     "is not determinable");
+	if (habit) {
+		finding->confidence = NSPY_PROBABLE;
+		nspy_finding_detail(finding, "equally many ranks on both sides; those named depart "
+					     "from what came next in all steps before");
+	}
 	for (size_t i = 1; i < sides->count && !tie; i++) {
 		for (size_t k = 0; k < sides->items[i].procs.count; k++)
 			nspy_finding_blame(finding, sides->items[i].procs.items[k]);

@@ -7,7 +7,10 @@
  * The others had nothing to do with it; the late one was outside NCCL or in a call of its own.
  * Threshold: twice --hang-after of an ended job (10 s), 600 s for the first 20 operations of a
  *   communicator, where frameworks compile; and the pauses must add up to 5 % of the job, or one
- *   must reach three minutes, for P1, else P2.
+ *   must reach three minutes, for P1, else P2. If there is none, a single one of 100 ms or more
+ *   that cost 0.5 % of the job and stands out among the rounds (rounds.h) of the largest
+ *   communicator, after the first five: eight times the median lateness, four times that of 95 % of
+ *   them, twice what clocks may be apart. That is a note, P2.
  * Known false positives: intended pauses of one rank (evaluation, checkpoint). They are named as
  *   what they cost.
  */
@@ -16,6 +19,7 @@
 
 #include "detect.h"
 #include "reread.h"
+#include "rounds.h"
 #include "text.h"
 #include "who.h"
 
@@ -25,6 +29,10 @@
 #define ONE_P1_NS     (180 * NSPY_NS_PER_S)
 #define GAP_SATURATED UINT32_MAX
 #define FINDINGS_MAX  4u
+#define NOTE_MIN_NS   (100 * NSPY_NS_PER_MS)
+#define NOTE_COST     0.005
+#define NOTE_ROUNDS   20u
+#define NOTE_WARM_UP  5u /* rounds */
 
 struct pause {
 	const struct nspy_comm *comm;
@@ -115,8 +123,72 @@ static void find_pauses(const struct nspy_case *c, struct pauses *pauses)
 	}
 }
 
+/* --- a short one that stands out --- */
+
+static int compare_gaps(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Is the largest lateness out of all proportion to what is usual? */
+static bool stands_out(const struct nspy_rounds *rounds, uint64_t ns)
+{
+	uint32_t *gaps = nspy_xcalloc(rounds->count, sizeof(*gaps));
+	uint64_t median, most;
+
+	for (size_t i = 0; i < rounds->count; i++)
+		gaps[i] = rounds->items[i].gap_ns;
+	qsort(gaps, rounds->count, sizeof(*gaps), compare_gaps);
+	median = gaps[rounds->count / 2];
+	most = gaps[rounds->count * 95 / 100];
+	free(gaps);
+	return ns >= 8 * median && ns >= 4 * most;
+}
+
+static bool told_apart(const struct nspy_case *c, uint64_t ns)
+{
+	return c->model->clock_error_ns != NSPY_CLOCK_ERROR_UNKNOWN &&
+	       ns >= 2 * c->model->clock_error_ns;
+}
+
+static void find_note(const struct nspy_case *c, struct pauses *pauses)
+{
+	const struct nspy_comm *comm = c->attempt->world;
+	const struct nspy_round *most = NULL;
+	struct nspy_rounds rounds;
+	uint64_t ns;
+
+	if (!comm)
+		return;
+	nspy_rounds_find(comm, &rounds);
+	for (size_t i = NOTE_WARM_UP; i < rounds.count; i++) {
+		const struct nspy_round *round = &rounds.items[i];
+
+		if (!most || round->gap_ns > most->gap_ns)
+			most = round;
+	}
+	if (most && most->gap_ns >= NOTE_MIN_NS && rounds.count >= NOTE_ROUNDS) {
+		ns = most->gap_ns == GAP_SATURATED ? exact_gap(c, comm, most->seq) : most->gap_ns;
+		if (stands_out(&rounds, ns) && told_apart(c, ns) &&
+		    (double)ns >= NOTE_COST * (double)(c->attempt->end_ns - c->attempt->start_ns)) {
+			pauses->items = nspy_grow(pauses->items, pauses->count, &pauses->capacity,
+						  sizeof(*pauses->items));
+			pauses->items[pauses->count++] = (struct pause){
+				.comm = comm,
+				.seq = most->seq,
+				.ns = ns,
+				.when_ns = most->last_ns,
+				.proc = c->model->members[most->last_member]->proc,
+			};
+		}
+	}
+	free(rounds.items);
+}
+
 static void report(const struct nspy_case *c, struct nspy_findings *out,
-		   const struct pauses *pauses, const struct nspy_proc *proc)
+		   const struct pauses *pauses, const struct nspy_proc *proc, bool note)
 {
 	struct nspy_finding *finding;
 	const struct pause *worst = NULL;
@@ -161,8 +233,8 @@ static void report(const struct nspy_case *c, struct nspy_findings *out,
 	finding->when_ns = worst->when_ns - worst->ns;
 	finding->confidence = nspy_case_confidence(c, worst->comm);
 	nspy_finding_blame(finding, proc);
-	if (worst->ns < ONE_P1_NS &&
-	    (double)sum < COST_P1 * (double)(c->attempt->end_ns - c->attempt->start_ns))
+	if (note || (worst->ns < ONE_P1_NS &&
+		     (double)sum < COST_P1 * (double)(c->attempt->end_ns - c->attempt->start_ns)))
 		finding->priority = 2;
 }
 
@@ -170,8 +242,12 @@ void nspy_detect_stalled(const struct nspy_case *c, struct nspy_findings *out)
 {
 	struct pauses pauses = {0};
 	size_t told = 0;
+	bool note;
 
 	find_pauses(c, &pauses);
+	note = pauses.count == 0;
+	if (note)
+		find_note(c, &pauses);
 	for (size_t i = 0; i < pauses.count && told < FINDINGS_MAX; i++) {
 		bool before = false;
 
@@ -179,7 +255,7 @@ void nspy_detect_stalled(const struct nspy_case *c, struct nspy_findings *out)
 			before = pauses.items[k].proc == pauses.items[i].proc;
 		if (before)
 			continue;
-		report(c, out, &pauses, pauses.items[i].proc);
+		report(c, out, &pauses, pauses.items[i].proc, note);
 		told++;
 	}
 	free(pauses.items);

@@ -48,6 +48,17 @@ static const char rooted[] = "ranks 10 per-node 2\ncomm world all\nall init worl
 			     "all coll ncclBroadcast world 1000 f32 - 0\nall sync 10us\n"
 			     "done\nall end\n";
 
+/* Nodes come to the first creation one after the other, and meet in splits only, not in groups. */
+static const char splits[] =
+	"ranks 10 per-node 2\ncomm world all\njitter 300us\n"
+	"comm a 0-1 parent=world\ncomm b 2-3 parent=world\ncomm c 4-5 parent=world\n"
+	"comm d 6-7 parent=world\ncomm e 8-9 parent=world\n"
+	"comm f 0-1 parent=world\ncomm g 2-3 parent=world\ncomm h 4-5 parent=world\n"
+	"comm i 6-7 parent=world\ncomm j 8-9 parent=world\n"
+	"2-3 sleep 100ms\n4-5 sleep 200ms\n6-7 sleep 300ms\n8-9 sleep 400ms\nall init world\n"
+	"0-1 init a\n2-3 init b\n4-5 init c\n6-7 init d\n8-9 init e\nall sleep 110s\n"
+	"0-1 init f\n2-3 init g\n4-5 init h\n6-7 init i\n8-9 init j\nall sleep 8s\nall end\n";
+
 struct truth {
 	double ppm[NODES];
 	int64_t skew_ns[NODES];
@@ -223,6 +234,12 @@ static void test_chain(void **state)
 	run_jobs(chain, "through other hosts", 4e6);
 }
 
+static void test_splits(void **state)
+{
+	(void)state;
+	run_jobs(splits, "through splits of their parent", 8e6);
+}
+
 /* Near miss: a bound from the creation alone grows with the time since, and says so. */
 static void test_rooted(void **state)
 {
@@ -295,6 +312,7 @@ int main(void)
 		cmocka_unit_test(test_fit),      cmocka_unit_test(test_step),
 		cmocka_unit_test(test_moment),   cmocka_unit_test(test_rooted),
 		cmocka_unit_test(test_together), cmocka_unit_test(test_chain),
+		cmocka_unit_test(test_splits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -148,6 +148,9 @@ static struct nspy_comm_rec *new_comm(struct nspy_tg *tg, const struct nspy_tg_l
 		rec->id_hash = 0;
 		/* As the recorder has it: the size is known only when the split is done. */
 		rec->nranks = rec->rank = -1;
+		for (size_t i = 0; i + 1 < rank->comm_count; i++)
+			rec->ordinal += rank->comms[i].origin == NSPY_COMM_SPLIT &&
+					rank->comms[i].parent_key == rec->parent_key;
 	}
 	return rec;
 }

@@ -24,22 +24,31 @@ from pathlib import Path
 EXPECTED = {
     "hang": {"COLLECTIVE_HANG"},
     "hang-malloc": {"COLLECTIVE_HANG"},
+    "stopped": {"COLLECTIVE_HANG"},
+    "graph-hang": {"COLLECTIVE_HANG"},
+    "network": {"COLLECTIVE_HANG"},
     "killed": {"RANK_DIED"},
     "crashed": {"RANK_DIED"},
     "missing": {"RANKS_MISSING"},
     "split-member": {"RANKS_MISSING"},
     "mismatch-count": {"COLLECTIVE_MISMATCH"},
+    "mismatch-call": {"COLLECTIVE_MISMATCH"},
     # what is left out shifts the rest: it then calls in another order than the others
     "skipped": {"COLLECTIVE_MISMATCH", "COLLECTIVE_HANG", "ORDER_INVERSION"},
     "order": {"ORDER_INVERSION", "COLLECTIVE_MISMATCH"},
     "p2p-mismatch": {"P2P_MISMATCH"},
+    "p2p-alone": {"P2P_MISMATCH", "COLLECTIVE_HANG", "ORDER_INVERSION"},
     "call-failed": {"NCCL_CALL_FAILED", "RANK_DIED"},
     "oom": {"CUDA_OOM", "RANK_DIED"},
     "slow-rank": {"STRAGGLER_RANK"},
     "slow-host": {"STRAGGLER_RANK"},
     "pause": {"PROGRESS_STALLED_OUTSIDE_NCCL"},
+    "checkpoint": {"IO_OR_CHECKPOINT_STALL", "PROGRESS_STALLED_OUTSIDE_NCCL"},
+    "io-stall": {"IO_OR_CHECKPOINT_STALL"},
 }
-PAUSE_MIN_NS = 10_000_000_000  # docs/DETECTORS.md
+TWO_SIDED = {"p2p-mismatch", "p2p-alone", "mismatch-count", "mismatch-call", "skipped"}
+# Findings that count also as notes.
+SLOW = {"STRAGGLER_RANK", "PROGRESS_STALLED_OUTSIDE_NCCL", "IO_OR_CHECKPOINT_STALL"}
 
 
 def decidable(truth):
@@ -51,12 +60,10 @@ def decidable(truth):
         return truth["untraced"] in (-1, *truth["culprits"]) and truth["torn"] == -1
     if truth["untraced"] in truth["culprits"] or truth["torn"] in truth["culprits"]:
         return False
+    if kind in TWO_SIDED and truth["partner"] in {truth["untraced"], truth["torn"]} - {-1}:
+        return False  # nothing to compare with
     if kind == "slow-host":
         return truth["nodes"] > 1
-    if kind == "pause":
-        return truth["delay_ns"] >= PAUSE_MIN_NS
-    if kind in ("mismatch-count", "skipped"):
-        return truth["group_size"] > 2  # else one word against another
     return True
 
 
@@ -66,13 +73,14 @@ def ranks_of(finding):
 
 def judge(truth, findings):
     """'right', 'nobody' or 'wrong' from the most urgent finding."""
-    urgent = [f for f in findings if f["priority"] != "P2" or f["id"] == "STRAGGLER_RANK"
-              or f["id"] == "PROGRESS_STALLED_OUTSIDE_NCCL"]
+    urgent = [f for f in findings if f["priority"] != "P2" or f["id"] in SLOW]
     if not urgent:
         return "nobody"
     first, culprits = urgent[0], set(truth["culprits"])
     named = ranks_of(first)
     if first["id"] in EXPECTED.get(truth["kind"], ()):
+        if not culprits:
+            return "wrong" if named else "right"
         if truth["kind"] == "missing" and not named:
             return "right" if f"rank {truth['culprits'][0]} " in first["summary"] else "nobody"
         if named and named <= culprits and (truth["kind"] == "slow-host") <= (named == culprits):
@@ -100,8 +108,8 @@ def run_one(options, seed, kind):
 
 def describe(truth, findings):
     where = " ".join(f"{k}={truth[k]}" for k in
-                     ("seed", "ranks", "tp", "pp", "dp", "ep", "group_size", "strength", "untraced",
-                      "torn", "culprits") if truth[k] != -1)[:200]
+                     ("seed", "ranks", "tp", "pp", "dp", "ep", "group_size", "strength", "delay_ns",
+                      "polls", "untraced", "torn", "culprits") if truth[k] != -1)[:240]
     told = [f"{f['id']} {f['priority']} {sorted(ranks_of(f))[:4]} {f['summary'][:110]}"
             for f in findings[:3]]
     return f"{truth['kind']}: {where}\n    " + "\n    ".join(told or ["nothing found"])

@@ -34,6 +34,7 @@ struct sim_op {
 	uint64_t count; /* elements */
 	uint64_t ns;    /* how long it takes once it can run */
 	int to;         /* messages: next stage 1, stage before -1 */
+	bool stuck;     /* the network never carries it */
 };
 
 #define SIM_OPS_MAX 96u
@@ -84,14 +85,19 @@ enum sim_kind {
 	SIM_CLEAN,
 	SIM_HANG,
 	SIM_HANG_MALLOC,
+	SIM_STOPPED,
+	SIM_GRAPH_HANG,
+	SIM_NETWORK,
 	SIM_KILLED,
 	SIM_CRASHED,
 	SIM_MISSING,
 	SIM_SPLIT_MEMBER,
 	SIM_COUNT,
+	SIM_CALL,
 	SIM_SKIPPED,
 	SIM_ORDER,
 	SIM_P2P,
+	SIM_P2P_ALONE,
 	SIM_ERROR,
 	SIM_OOM,
 	SIM_SLOW_RANK,
@@ -99,6 +105,8 @@ enum sim_kind {
 	SIM_SLOW_LINK,
 	SIM_SLOW_GPU,
 	SIM_PAUSE,
+	SIM_CHECKPOINT,
+	SIM_IO,
 	SIM_KINDS
 };
 
@@ -118,11 +126,12 @@ struct sim {
 	int tp, pp, dp, ep;
 	uint64_t steps, step_ns, jitter_ns;
 	struct sim_fault fault;
-	bool clocks;                  /* hosts' clocks are off */
-	int untraced;                 /* a rank without a trace, -1 = none */
-	int torn;                     /* a rank with a trace cut short, -1 = none */
-	int64_t *offsets;             /* per node, of its system time */
-	double *drifts;               /* per node, 1e-6 = 1 ppm */
+	bool clocks;      /* hosts' clocks are off */
+	bool polls;       /* hosts ask an event for the end of a step, a watchdog ends them */
+	int untraced;     /* a rank without a trace, -1 = none */
+	int torn;         /* a rank with a trace cut short, -1 = none */
+	int64_t *offsets; /* per node, of its system time */
+	double *drifts;   /* per node, 1e-6 = 1 ppm */
 	struct sim_program *programs; /* per stage */
 	struct sim_comm *comms;
 	size_t comm_count;
@@ -143,6 +152,8 @@ uint64_t sim_below(uint64_t *state, uint64_t n);
 void sim_draw(struct sim *sim, uint64_t seed, int kind, int ranks);
 /* A clean job of exactly so many ranks, of at least ops operations each. */
 void sim_bulk(struct sim *sim, int ranks, uint64_t ops);
+/* Sets the hosts' clocks off. */
+void sim_draw_clocks(struct sim *sim);
 void sim_free(struct sim *sim);
 
 /* sim_run.c */
@@ -152,12 +163,18 @@ void sim_run(struct sim *sim);
 /* sim_host.c */
 /* The host's next action; false if it cannot go on. */
 bool sim_host(struct sim *sim, struct sim_rank *r);
+/* Its wait for the device, still open when its trace ends. */
+void sim_wait_open(struct sim_rank *r);
+/* A watchdog gives up on a communicator and ends the process. */
+void sim_abort(struct sim_rank *r, enum sim_group group, uint64_t when_ns);
 /* Creates all communicators; false if that hangs. */
 bool sim_create(struct sim *sim);
 /* Whether the rank is one of those that the fault is about. */
 bool sim_is_culprit(const struct sim *sim, const struct sim_rank *r);
 
 /* sim_write.c */
+/* CLOCK_MONOTONIC of the node at a time of the job. */
+uint64_t sim_shown(const struct sim *sim, int node, uint64_t ns);
 void sim_write(struct sim *sim, const char *directory);
 /* {"kind": ..., "decidable": ...}: what happened and what a report may be asked to say. */
 void sim_truth(const struct sim *sim, const char *path);

@@ -17,7 +17,7 @@ bool sim_is_culprit(const struct sim *sim, const struct sim_rank *r)
 {
 	const struct sim_fault *f = &sim->fault;
 
-	if (f->kind == SIM_CLEAN)
+	if (f->kind == SIM_CLEAN || f->kind == SIM_NETWORK || f->kind == SIM_IO)
 		return false;
 	if (f->kind == SIM_SLOW_HOST || f->kind == SIM_SLOW_LINK)
 		return r->node == f->rank / sim->per_node;
@@ -196,6 +196,17 @@ static void enqueue(struct sim_rank *r, const struct sim_op *op)
 	r->queue[r->tail++] = (struct sim_queued){.op = *op, .ready_ns = r->host_ns};
 }
 
+/* Steps of a job with graphs: one as usual, one that is captured, then replays. */
+static bool replays(const struct sim *sim, const struct sim_rank *r, const struct sim_op *op)
+{
+	return sim->fault.kind == SIM_GRAPH_HANG && r->step > 1 && op->group != SIM_WORLD;
+}
+
+static bool captures(const struct sim *sim, const struct sim_rank *r, const struct sim_op *op)
+{
+	return sim->fault.kind == SIM_GRAPH_HANG && r->step == 1 && op->group != SIM_WORLD;
+}
+
 static struct nspy_rec operation(const struct sim *sim, struct sim_rank *r, const struct sim_op *op)
 {
 	struct nspy_rec rec = call(r, op->fn);
@@ -205,13 +216,16 @@ static struct nspy_rec operation(const struct sim *sim, struct sim_rank *r, cons
 	rec.count = op->count;
 	rec.datatype = FLOAT32;
 	rec.arg = STREAM;
-	if (op->what == SIM_COLL) {
-		rec.seq = ++r->seqs[op->group];
+	if (op->what == SIM_COLL)
 		rec.redop = strcmp(op->fn, "ncclAllGather") == 0 ? NSPY_REDOP_NONE : 0;
-	} else {
+	else
 		rec.peer = place_in(r->comms[SIM_PP], r->rank + op->to * sim->tp);
+	if (captures(sim, r, op))
+		rec.flags |= NSPY_CALL_CAPTURED;
+	else if (op->what == SIM_COLL)
+		rec.seq = ++r->seqs[op->group];
+	else
 		rec.seq = op->what == SIM_SEND ? ++r->sends[way] : ++r->recvs[way];
-	}
 	return rec;
 }
 
@@ -219,6 +233,10 @@ static void issue(struct sim *sim, struct sim_rank *r, const struct sim_op *op)
 {
 	struct nspy_rec rec;
 
+	if (replays(sim, r, op)) {
+		enqueue(r, op);
+		return;
+	}
 	if (op->what == SIM_COMPUTE) {
 		r->host_ns += LAUNCH_NS + sim_below(&r->random, LAUNCH_NS);
 		enqueue(r, op);
@@ -230,6 +248,28 @@ static void issue(struct sim *sim, struct sim_rank *r, const struct sim_op *op)
 	r->host_ns += sim_below(&r->random, LAUNCH_NS);
 }
 
+static void launch_graph(const struct sim *sim, struct sim_rank *r)
+{
+	struct nspy_rec rec;
+
+	if (sim->fault.kind != SIM_GRAPH_HANG || r->step < 2)
+		return;
+	rec = call(r, "cudaGraphLaunch");
+	rec.arg = STREAM;
+	done(r, &rec, r->host_ns + CALL_NS + sim_below(&r->random, CALL_NS));
+}
+
+/* Every so many steps everything else stands still. */
+#define CHECKPOINT_STEPS 8u
+
+static bool takes_a_break(const struct sim *sim, const struct sim_rank *r)
+{
+	const struct sim_fault *f = &sim->fault;
+
+	return r->step % CHECKPOINT_STEPS == CHECKPOINT_STEPS - 1 &&
+	       (f->kind == SIM_IO || (f->kind == SIM_CHECKPOINT && sim_is_culprit(sim, r)));
+}
+
 static uint64_t load_ns(const struct sim *sim, struct sim_rank *r, const struct sim_op *op)
 {
 	const struct sim_fault *f = &sim->fault;
@@ -239,6 +279,8 @@ static uint64_t load_ns(const struct sim *sim, struct sim_rank *r, const struct 
 		ns += sim_below(&r->random, 10 * sim->jitter_ns);
 	if ((f->kind == SIM_SLOW_RANK || f->kind == SIM_SLOW_HOST) && sim_is_culprit(sim, r))
 		ns += (uint64_t)(f->strength * (double)sim->step_ns);
+	if (takes_a_break(sim, r))
+		ns += f->delay_ns + sim_below(&r->random, f->delay_ns / 20);
 	return ns;
 }
 
@@ -287,6 +329,8 @@ static bool go_wrong(struct sim *sim, struct sim_rank *r, const struct sim_op *o
 		return true;
 	}
 	case SIM_HANG:
+	case SIM_STOPPED:
+	case SIM_GRAPH_HANG:
 		r->state = SIM_STUCK;
 		return true;
 	case SIM_KILLED:
@@ -300,6 +344,15 @@ static bool go_wrong(struct sim *sim, struct sim_rank *r, const struct sim_op *o
 		fail(sim, r, op);
 		return true;
 	case SIM_SKIPPED:
+	case SIM_P2P_ALONE:
+		return true;
+	case SIM_NETWORK:
+		wrong.stuck = true;
+		issue(sim, r, &wrong);
+		return true;
+	case SIM_CALL:
+		wrong.fn = strcmp(op->fn, "ncclAllReduce") == 0 ? "ncclAllGather" : "ncclAllReduce";
+		issue(sim, r, &wrong);
 		return true;
 	case SIM_COUNT:
 	case SIM_P2P:
@@ -319,6 +372,34 @@ static bool go_wrong(struct sim *sim, struct sim_rank *r, const struct sim_op *o
 	}
 }
 
+static struct nspy_rec wait_call(struct sim_rank *r)
+{
+	struct nspy_rec rec = call(r, "cudaStreamSynchronize");
+
+	rec.arg = STREAM;
+	return rec;
+}
+
+void sim_wait_open(struct sim_rank *r)
+{
+	struct nspy_rec rec = wait_call(r);
+
+	rec.enter = r->sync_ns;
+	stay_in(r, rec);
+}
+
+void sim_abort(struct sim_rank *r, enum sim_group group, uint64_t when_ns)
+{
+	struct nspy_rec rec;
+
+	r->host_ns = when_ns;
+	rec = call(r, "ncclCommAbort");
+	rec.comm = r->index[group];
+	done(r, &rec, when_ns + 2 * SIM_MS + sim_below(&r->random, 20 * SIM_MS));
+	r->host_ns += 10 * SIM_MS;
+	end_now(r, "signal=6");
+}
+
 static bool wait_for_device(struct sim *sim, struct sim_rank *r)
 {
 	struct nspy_rec rec;
@@ -331,10 +412,14 @@ static bool wait_for_device(struct sim *sim, struct sim_rank *r)
 	if (r->head < r->tail)
 		return false;
 	r->state = SIM_RUNS;
-	rec = call(r, "cudaStreamSynchronize");
-	rec.arg = STREAM;
 	end = r->gpu_ns > r->host_ns ? r->gpu_ns : r->host_ns;
-	done(r, &rec, end + LAUNCH_NS + sim_below(&r->random, LAUNCH_NS));
+	end += LAUNCH_NS + sim_below(&r->random, LAUNCH_NS);
+	if (sim->polls) { /* questions are not recorded */
+		r->host_ns = end;
+	} else {
+		rec = wait_call(r);
+		done(r, &rec, end);
+	}
 	r->head = r->tail = 0;
 	r->at = 0;
 	if (++r->step == sim->steps) {
@@ -359,9 +444,11 @@ bool sim_host(struct sim *sim, struct sim_rank *r)
 		return r->state == SIM_RUNS;
 	}
 	r->at++;
-	if (op->what == SIM_LOAD)
+	if (op->what == SIM_LOAD) {
 		r->host_ns += load_ns(sim, r, op);
-	else
+		launch_graph(sim, r);
+	} else {
 		issue(sim, r, op);
+	}
 	return true;
 }

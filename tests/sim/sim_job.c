@@ -10,14 +10,19 @@ const char *const sim_kinds[SIM_KINDS] = {
 	[SIM_CLEAN] = "clean",
 	[SIM_HANG] = "hang",
 	[SIM_HANG_MALLOC] = "hang-malloc",
+	[SIM_STOPPED] = "stopped",
+	[SIM_GRAPH_HANG] = "graph-hang",
+	[SIM_NETWORK] = "network",
 	[SIM_KILLED] = "killed",
 	[SIM_CRASHED] = "crashed",
 	[SIM_MISSING] = "missing",
 	[SIM_SPLIT_MEMBER] = "split-member",
 	[SIM_COUNT] = "mismatch-count",
+	[SIM_CALL] = "mismatch-call",
 	[SIM_SKIPPED] = "skipped",
 	[SIM_ORDER] = "order",
 	[SIM_P2P] = "p2p-mismatch",
+	[SIM_P2P_ALONE] = "p2p-alone",
 	[SIM_ERROR] = "call-failed",
 	[SIM_OOM] = "oom",
 	[SIM_SLOW_RANK] = "slow-rank",
@@ -25,6 +30,8 @@ const char *const sim_kinds[SIM_KINDS] = {
 	[SIM_SLOW_LINK] = "slow-link",
 	[SIM_SLOW_GPU] = "slow-gpu",
 	[SIM_PAUSE] = "pause",
+	[SIM_CHECKPOINT] = "checkpoint",
+	[SIM_IO] = "io-stall",
 };
 
 /* splitmix64 */
@@ -186,15 +193,30 @@ static void build(struct sim *sim)
 	}
 }
 
-static void draw_clocks(struct sim *sim)
+void sim_draw_clocks(struct sim *sim)
 {
-	for (int i = 0; i < sim->nodes && sim->clocks; i++) {
+	sim->clocks = true;
+	for (int i = 0; i < sim->nodes; i++) {
 		sim->offsets[i] = (int64_t)sim_below(&sim->random, SIM_S) - (int64_t)(SIM_S / 2);
 		sim->drifts[i] = ((double)sim_below(&sim->random, 200001) - 100000.0) * 1e-9;
 	}
 }
 
 /* --- what goes wrong --- */
+
+static bool fits(enum sim_kind kind, enum sim_do what)
+{
+	switch (kind) {
+	case SIM_P2P:
+		return what == SIM_SEND;
+	case SIM_P2P_ALONE:
+		return what == SIM_SEND || what == SIM_RECV;
+	case SIM_GRAPH_HANG:
+		return what == SIM_LOAD;
+	default:
+		return what == SIM_COLL;
+	}
+}
 
 /* A place in the program where the fault can happen. */
 static size_t draw_place(struct sim *sim, int rank)
@@ -207,7 +229,7 @@ static size_t draw_place(struct sim *sim, int rank)
 		return p->count - 3;
 	do
 		at = (size_t)sim_below(&sim->random, p->count);
-	while (p->ops[at].what != (kind == SIM_P2P ? SIM_SEND : SIM_COLL));
+	while (!fits(kind, p->ops[at].what));
 	return at;
 }
 
@@ -221,6 +243,8 @@ static void draw_fault(struct sim *sim)
 	f->at = draw_place(sim, f->rank);
 	f->strength = 0.05 + 0.95 * (double)sim_below(&sim->random, 1001) / 1000.0;
 	f->delay_ns = tenths * 100 * SIM_MS;
+	if (f->kind == SIM_CHECKPOINT || f->kind == SIM_IO) /* again and again */
+		f->delay_ns = 4 * sim->step_ns + f->delay_ns / 10;
 	f->patience_ns = (20 + sim_below(&sim->random, 580)) * SIM_S;
 }
 
@@ -248,7 +272,7 @@ void sim_draw(struct sim *sim, uint64_t seed, int kind, int ranks)
 	sim->fault.kind = (enum sim_kind)kind;
 	sim->tp = pick_divisor(&sim->random, sim->ranks, 8);
 	sim->pp = pick_divisor(&sim->random, sim->ranks / sim->tp, 4);
-	if (kind == SIM_P2P && sim->pp == 1) {
+	if ((kind == SIM_P2P || kind == SIM_P2P_ALONE) && sim->pp == 1) {
 		sim->pp = 2;
 		sim->tp = sim->tp > sim->ranks / 2 ? sim->ranks / 2 : sim->tp;
 	}
@@ -260,8 +284,10 @@ void sim_draw(struct sim *sim, uint64_t seed, int kind, int ranks)
 	sim->jitter_ns = sim->step_ns / 200;
 	sim->steps = 45 + sim_below(&sim->random, 30);
 	sim->clocks = sim_below(&sim->random, 2);
+	sim->polls = sim_below(&sim->random, 2);
 	build(sim);
-	draw_clocks(sim);
+	if (sim->clocks)
+		sim_draw_clocks(sim);
 	draw_damage(sim);
 	draw_fault(sim);
 }

@@ -61,7 +61,7 @@ static bool run_collective(struct sim *sim, struct sim_rank *r, struct sim_queue
 		comm->signature = signature(&q->op);
 		comm->latest_ns = comm->took_ns = 0;
 	}
-	comm->broken |= comm->signature != signature(&q->op);
+	comm->broken |= comm->signature != signature(&q->op) || q->op.stuck;
 	comm->latest_ns = when > comm->latest_ns ? when : comm->latest_ns;
 	comm->took_ns = ns > comm->took_ns ? ns : comm->took_ns;
 	if (comm->arrived < comm->size || comm->broken)
@@ -109,8 +109,13 @@ static bool run_stream(struct sim *sim, struct sim_rank *r)
 	}
 }
 
-/* The launcher ends what is left; who waits for the device is found in that call. */
-static void end_all(struct sim *sim)
+/* --- the end --- */
+
+#define POLL_NS       (100ull * SIM_MS) /* of the watchdogs */
+#define TERM_GRACE_NS SIM_S             /* from the first death to SIGTERM for the rest */
+#define KILL_GRACE_NS (30 * SIM_S)      /* from there to SIGKILL for what is stopped */
+
+static uint64_t latest_sign(const struct sim *sim)
 {
 	uint64_t now = 0;
 
@@ -118,32 +123,61 @@ static void end_all(struct sim *sim)
 		now = sim->all[i].host_ns > now ? sim->all[i].host_ns : now;
 		now = sim->all[i].gpu_ns > now ? sim->all[i].gpu_ns : now;
 	}
-	now += sim->fault.patience_ns;
+	return now;
+}
+
+/* When a rank's watchdog finds that an operation takes too long, or UINT64_MAX. */
+static uint64_t loses_patience(const struct sim *sim, struct sim_rank *r)
+{
+	if (!sim->polls || r->state != SIM_SYNCS || !head(r))
+		return UINT64_MAX;
+	return (r->sync_ns + sim->fault.patience_ns) / POLL_NS * POLL_NS + POLL_NS +
+	       sim_below(&r->random, POLL_NS);
+}
+
+/* Killed from outside at that time; who waits for the device is found in that call. */
+static void end_rank(const struct sim *sim, struct sim_rank *r, uint64_t when_ns)
+{
+	struct nspy_tg_rank *trace = r->trace;
+
+	if (r->state == SIM_SYNCS && !sim->polls)
+		sim_wait_open(r);
+	trace->fate = NSPY_TG_DIES;
+	trace->exit_ns = when_ns + sim_below(&r->random, 20 * SIM_MS);
+	if (sim->fault.kind == SIM_STOPPED && sim_is_culprit(sim, r)) {
+		trace->exit_ns += KILL_GRACE_NS;
+		trace->exit_line = strdup("signal=9");
+	} else if (sim->fault.kind != SIM_CRASHED) {
+		trace->exit_line = strdup("signal=15");
+	}
+}
+
+/*
+ * The launcher ends what is left. Where hosts poll, watchdogs abort first, and the launcher ends
+ * the others because of that.
+ */
+static void end_all(struct sim *sim)
+{
+	uint64_t now = latest_sign(sim) + sim->fault.patience_ns, first = UINT64_MAX;
+
+	for (int i = 0; i < sim->ranks; i++) {
+		uint64_t when = loses_patience(sim, &sim->all[i]);
+
+		first = when < first ? when : first;
+	}
+	if (first != UINT64_MAX)
+		now = first + TERM_GRACE_NS;
 	for (int i = 0; i < sim->ranks; i++) {
 		struct sim_rank *r = &sim->all[i];
-		struct nspy_tg_rank *trace = r->trace;
+		uint64_t when;
 
 		if (r->state == SIM_DONE || r->state == SIM_DEAD)
 			continue;
-		if (r->state == SIM_SYNCS) {
-			trace->open = (struct nspy_rec){
-				.enter = r->sync_ns,
-				.comm = NSPY_COMM_INDEX_NONE,
-				.peer = NSPY_PEER_NONE,
-				.fn = (uint16_t)nspy_tg_fn("cudaStreamSynchronize"),
-				.kind = NSPY_REC_CALL,
-				.flags = NSPY_CALL_OPEN,
-				.datatype = NSPY_DATATYPE_NONE,
-				.redop = NSPY_REDOP_NONE,
-				.callno = ++trace->callno,
-				.arg = 0x7000,
-			};
-			trace->has_open = true;
-		}
-		trace->fate = NSPY_TG_DIES;
-		trace->exit_ns = now + sim_below(&r->random, 20 * SIM_MS);
-		if (sim->fault.kind != SIM_CRASHED)
-			trace->exit_line = strdup("signal=15");
+		when = loses_patience(sim, r);
+		if (when < now)
+			sim_abort(r, head(r)->op.group, when);
+		else
+			end_rank(sim, r, now);
 	}
 }
 

@@ -7,10 +7,14 @@
 
 #include "sim.h"
 
-/* CLOCK_MONOTONIC of the node. */
+uint64_t sim_shown(const struct sim *sim, int node, uint64_t ns)
+{
+	return NSPY_TG_START_MONO_NS + ns + (uint64_t)(int64_t)((double)ns * sim->drifts[node]);
+}
+
 static uint64_t shown(const struct sim *sim, const struct sim_rank *r, uint64_t ns)
 {
-	return NSPY_TG_START_MONO_NS + ns + (uint64_t)(int64_t)((double)ns * sim->drifts[r->node]);
+	return sim_shown(sim, r->node, ns);
 }
 
 static void set_clock(const struct sim *sim, struct sim_rank *r)
@@ -88,6 +92,20 @@ static int group_size(const struct sim *sim)
 	return op->what == SIM_COLL ? r->comms[op->group]->size : 0;
 }
 
+/* The only other rank that the operation concerns, or -1. */
+static int partner(const struct sim *sim)
+{
+	const struct sim_rank *r = &sim->all[sim->fault.rank];
+	const struct sim_op *op = &sim->programs[r->stage].ops[sim->fault.at];
+	const struct sim_comm *comm = r->comms[op->group];
+
+	if (op->what == SIM_SEND || op->what == SIM_RECV)
+		return r->rank + op->to * sim->tp;
+	if (op->what != SIM_COLL || comm->size != 2)
+		return -1;
+	return r->rank == comm->first ? comm->first + comm->stride : comm->first;
+}
+
 void sim_truth(const struct sim *sim, const char *path)
 {
 	const struct sim_fault *f = &sim->fault;
@@ -104,11 +122,13 @@ void sim_truth(const struct sim *sim, const char *path)
 		sim->seed, sim_kinds[f->kind], sim->ranks, sim->nodes, sim->per_node, sim->tp,
 		sim->pp, sim->dp, sim->ep, sim->steps, sim->step_ns);
 	fprintf(out,
-		" \"step\": %" PRIu64 ", \"group_size\": %d, \"strength\": %.4f, "
+		" \"step\": %" PRIu64 ", \"group_size\": %d, \"partner\": %d, \"strength\": %.4f, "
 		"\"delay_ns\": %" PRIu64 ", \"patience_ns\": %" PRIu64 ",\n"
-		" \"untraced\": %d, \"torn\": %d, \"culprits\": ",
-		f->step, group_size(sim), f->strength, f->delay_ns, f->patience_ns, sim->untraced,
-		sim->torn);
+		" \"untraced\": %d, \"torn\": %d, \"polls\": %s, \"clocks_off\": %s, "
+		"\"culprits\": ",
+		f->step, group_size(sim), partner(sim), f->strength, f->delay_ns, f->patience_ns,
+		sim->untraced, sim->torn, sim->polls ? "true" : "false",
+		sim->clocks ? "true" : "false");
 	put_culprits(sim, out);
 	fputs(",\n \"clocks\": {", out);
 	for (int i = 0; i < sim->nodes; i++)

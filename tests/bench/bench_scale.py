@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A report on a simulated job of 1,024 ranks with 10,000 operations each: time and memory.
+
+usage: bench_scale.py SIM ANALYZE [--ranks N] [--ops N] [--runs N]
+
+Reads through the page cache. One JSON object a line."""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+
+
+def run_once(command):
+    """Seconds and peak MiB of a command that must succeed."""
+    begin = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise SystemExit(f"{command}: {process.returncode}")
+    return time.perf_counter() - begin, usage.ru_maxrss / 1024
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("sim")
+    parser.add_argument("analyze")
+    parser.add_argument("--ranks", type=int, default=1024)
+    parser.add_argument("--ops", type=int, default=10000)
+    parser.add_argument("--runs", type=int, default=3)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        subprocess.run([options.sim, "bulk", scratch, str(options.ranks), str(options.ops)],
+                       check=True)
+        runs = [run_once([options.analyze, "report", "--json", scratch + "/sim"])
+                for _ in range(options.runs)]
+    note = f"{options.ranks} ranks x {options.ops} operations"
+    for metric, unit, against, values in (
+            ("report_10m_s", "s", "at most 3", [r[0] for r in runs]),
+            ("report_10m_rss_mib", "MiB", "at most 512", [r[1] for r in runs])):
+        print(json.dumps({"bench": "scale", "metric": metric,
+                          "value": round(statistics.median(values), 3), "unit": unit,
+                          "against": against, "note": note}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
