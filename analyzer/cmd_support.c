@@ -150,7 +150,7 @@ static int run(int argc, char **argv)
 	const char *path = NULL;
 	int rc = parse(argc, argv, &s, &path);
 
-	if (rc < 0 && access(path, F_OK) == 0) {
+	if (rc < 0 && path && access(path, F_OK) == 0) {
 		fprintf(stderr, "ncclspy-analyze: %s: exists\n", path);
 		rc = NSPY_EXIT_USAGE;
 	}

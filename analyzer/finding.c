@@ -82,6 +82,7 @@ static void finding_free(struct nspy_finding *finding)
 	free(finding->ignored);
 	free(finding->culprits);
 	texts_done(&finding->details);
+	texts_done(&finding->commands);
 	texts_done(&finding->consequences);
 	free(finding);
 }

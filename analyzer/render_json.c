@@ -102,6 +102,8 @@ cJSON *nspy_report_finding_json(const struct nspy_finding *finding)
 		cJSON_AddItemToArray(culprits, culprit(finding->culprits[i]));
 	cJSON_AddItemToObject(object, "culprits", culprits);
 	cJSON_AddItemToObject(object, "details", texts(&finding->details));
+	if (finding->commands.count)
+		cJSON_AddItemToObject(object, "commands", texts(&finding->commands));
 	cJSON_AddItemToObject(object, "consequences", texts(&finding->consequences));
 	if (finding->ignored)
 		cJSON_AddStringToObject(object, "ignored", finding->ignored);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <ctype.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,8 +150,8 @@ void nspy_support_add_stream(struct nspy_support *s, const char *name, struct ns
 			head--;
 		tail = tail_begins(&e);
 		ok = add_piece(s, &out, e.text, head, &why);
-		nspy_str_addf(&out, "[ncclspy: about %llu bytes left out here]\n",
-			      (unsigned long long)(e.skipped + (HEAD_BYTES - head)));
+		nspy_str_addf(&out, "[ncclspy: about %" PRIu64 " bytes left out here]\n",
+			      e.skipped);
 		ok = ok && add_piece(s, &out, e.text + tail, e.bytes - tail, &why);
 	}
 	bytes = out.bytes;

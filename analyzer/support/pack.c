@@ -29,13 +29,14 @@ static void header(char *block, const char *name, size_t bytes, uint64_t now_s)
 	(void)snprintf(block + 345, 155, "%.*s", (int)strlen(NSPY_SUPPORT_ROOT) - 1,
 		       NSPY_SUPPORT_ROOT);
 	memcpy(block, name, strnlen(name, 99));
-	memcpy(block + 100, "0000600", 7);
-	memcpy(block + 108, "0000000", 7);
-	memcpy(block + 116, "0000000", 7);
+	(void)snprintf(block + 100, 8, "%07o", 0600u);
+	(void)snprintf(block + 108, 8, "%07o", 0u);
+	(void)snprintf(block + 116, 8, "%07o", 0u);
 	(void)snprintf(block + 124, 12, "%011zo", bytes);
 	(void)snprintf(block + 136, 12, "%011" PRIo64, now_s);
 	block[156] = '0';
-	memcpy(block + 257, "ustar\00000", 8);
+	(void)snprintf(block + 257, 6, "ustar");
+	(void)memset(block + 263, '0', 2); /* version "00", without an end */
 	sum(block);
 }
 
