@@ -91,7 +91,7 @@ const char *nspy_tar_error(const struct nspy_tar *tar)
 /* Exactly so many bytes, else it is an error. data may be NULL: skip. */
 static bool take(struct nspy_tar *tar, char *data, uint64_t bytes)
 {
-	char waste[4096];
+	char waste[64u << 10];
 
 	while (bytes && !tar->error) {
 		uint64_t want = !data && bytes > sizeof(waste) ? sizeof(waste) : bytes;
@@ -99,7 +99,7 @@ static bool take(struct nspy_tar *tar, char *data, uint64_t bytes)
 
 		tar->read += got;
 		if (tar->read > NSPY_TAR_BYTES_MAX)
-			tar->error = "more than 512 MiB: given up";
+			tar->error = "more than 256 MiB: given up";
 		else if (!got)
 			tar->error = "cut off, or damaged";
 		data = data ? data + got : NULL;
@@ -262,7 +262,7 @@ static bool header(struct nspy_tar *tar, char *block)
 	}
 	tar->left = number(block + AT_SIZE, 12, &ok);
 	if (!ok || tar->left > NSPY_TAR_BYTES_MAX) {
-		tar->error = "an entry larger than 512 MiB: given up";
+		tar->error = "an entry larger than 256 MiB: given up";
 		return false;
 	}
 	tar->padding = (BLOCK - tar->left % BLOCK) % BLOCK;

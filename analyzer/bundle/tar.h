@@ -17,7 +17,7 @@
 #include "../foreign/stream.h"
 
 /* Of all that is read from one archive, unpacked, in bytes. */
-#define NSPY_TAR_BYTES_MAX   (512ull << 20)
+#define NSPY_TAR_BYTES_MAX   (256ull << 20)
 #define NSPY_TAR_ENTRIES_MAX 20000u
 
 struct nspy_tar;

@@ -50,7 +50,7 @@ class Archive(unittest.TestCase):
                 f.write(data)
         before = sorted(os.listdir(self.scratch.name))
         result = subprocess.run([ANALYZE, "report", "--json", "--fail-on", "none", path or self.path],
-                                capture_output=True, text=True, timeout=100, check=False,
+                                capture_output=True, text=True, timeout=250, check=False,
                                 cwd=self.scratch.name)
         self.assertEqual(result.returncode, code, result.stderr)
         self.assertEqual(sorted(os.listdir(self.scratch.name)), before)
@@ -107,14 +107,14 @@ class Archive(unittest.TestCase):
         huge = member("b/slurm/nodes.txt")[0]
         huge.size = 3 << 30
         out = io.BytesIO(archive(GOOD[0], packing="")[:1024] + huge.tobuf() + b"\0" * 4096)
-        self.assertIn("larger than 512 MiB", " ".join(self.report(out.getvalue())["jobs"][0]["not_seen"]))
+        self.assertIn("larger than 256 MiB", " ".join(self.report(out.getvalue())["jobs"][0]["not_seen"]))
         with gzip.open(self.path, "wb", compresslevel=1) as f:
             f.write(archive(GOOD[0], packing="")[:1024])
             for i in range(3):
                 huge = member(f"b/x{i}.bin")[0]
-                huge.size = 200 << 20
+                huge.size = 90 << 20
                 f.write(huge.tobuf())
-                for _ in range(200):
+                for _ in range(90):
                     f.write(bytes(1 << 20))
         dark = " ".join(self.report(None)["jobs"][0]["not_seen"])
         self.assertIn("given up", dark)
