@@ -48,10 +48,30 @@ static bool add_when(struct nspy_str *s, uint64_t when_ns, int64_t shift_s)
 	return true;
 }
 
-/* What stands between < and >. */
-static bool add_place(struct nspy_str *s, const char *place, const struct nspy_proc *proc,
-		      uint64_t when_ns)
+/* The job's directory: two levels above the files of a process. */
+static bool add_directory(struct nspy_str *s, const struct nspy_proc *proc)
 {
+	const char *base = nspy_proc_whole(proc)->base;
+	const char *end = base ? strrchr(base, '/') : NULL;
+
+	while (end && end > base && *--end != '/')
+		;
+	if (!end || end == base || *base == '-')
+		return false;
+	for (const char *p = base; p < end; p++) {
+		if (!isalnum((unsigned char)*p) && !strchr("._-/", *p))
+			return false;
+	}
+	nspy_str_addn(s, base, (size_t)(end - base));
+	return true;
+}
+
+/* What stands between < and >. */
+static bool add_place(struct nspy_str *s, const char *place, const struct nspy_finding *finding)
+{
+	const struct nspy_proc *proc = finding->culprits[0];
+	uint64_t when_ns = finding->when_ns;
+
 	if (begins(place, "pid of ") || strcmp(place, "pid") == 0) {
 		nspy_str_addf(s, "%" PRId64, proc->pid);
 		return proc->pid > 0;
@@ -60,6 +80,10 @@ static bool add_place(struct nspy_str *s, const char *place, const struct nspy_p
 	    strcmp(place, "first rank") == 0) {
 		nspy_str_addf(s, "%" PRId64, proc->rank);
 		return proc->rank >= 0;
+	}
+	if (strcmp(place, "key") == 0 && finding->comm) {
+		nspy_str_addf(s, "%016" PRIx64, finding->comm->shown);
+		return true;
 	}
 	if (begins(place, "time of death"))
 		return add_when(s, when_ns, -60);
@@ -74,16 +98,26 @@ static bool add_place(struct nspy_str *s, const char *place, const struct nspy_p
 	return false;
 }
 
-char *nspy_suggest_fill(const char *line, const struct nspy_proc *proc, uint64_t when_ns)
+char *nspy_suggest_fill(const char *line, const struct nspy_finding *finding)
 {
 	struct nspy_str s = {0};
 
 	while (*line) {
 		size_t plain = strcspn(line, "<");
+		const char *traces = strstr(line, " DIR");
 		const char *end = line[plain] ? strchr(line + plain, '>') : NULL;
 		char *place;
 		bool known;
 
+		if (traces && (size_t)(traces - line) < plain) {
+			nspy_str_addn(&s, line, (size_t)(traces - line) + 1);
+			if (!add_directory(&s, finding->culprits[0])) {
+				nspy_str_done(&s);
+				return NULL;
+			}
+			line = traces + strlen(" DIR");
+			continue;
+		}
 		/* A redirection is no place. */
 		if (!end || !isalpha((unsigned char)line[plain + 1])) {
 			nspy_str_addn(&s, line, plain + (line[plain] != '\0'));
@@ -92,7 +126,7 @@ char *nspy_suggest_fill(const char *line, const struct nspy_proc *proc, uint64_t
 		}
 		nspy_str_addn(&s, line, plain);
 		place = nspy_xstrndup(line + plain + 1, (size_t)(end - line) - plain - 1);
-		known = add_place(&s, place, proc, when_ns);
+		known = add_place(&s, place, finding);
 		free(place);
 		if (!known) {
 			nspy_str_done(&s);
@@ -139,11 +173,18 @@ static bool is_local(const char *command)
 static void suggest_line(struct nspy_finding *finding, const char *line)
 {
 	const struct nspy_proc *proc = finding->culprits[0];
-	char *command = nspy_suggest_fill(line, proc, finding->when_ns);
+	bool wants_process = strstr(line, "<pid") != NULL;
 	struct nspy_str s = {0};
+	char *command;
 
+	/* A number that is free again may be somebody else's by now. */
+	if (wants_process && (proc->state == NSPY_PROC_COMPLETE || proc->exit.known))
+		return;
+	command = nspy_suggest_fill(line, finding);
 	if (!command)
 		return;
+	if (wants_process && proc->state == NSPY_PROC_CUT)
+		nspy_str_add(&s, "if it still lives, ");
 	nspy_str_add(&s, "run yourself");
 	if (is_local(command)) {
 		nspy_str_add(&s, ", ");

@@ -13,9 +13,9 @@
 void nspy_suggest(struct nspy_finding *finding);
 
 /*
- * One line of a command with its <places> filled in from a process; NULL if one is left over.
- * Caller frees. when_ns: time of the finding on the model's scale, 0 = unknown.
+ * One line of a command with its <places>, and DIR, filled in from the finding's first culprit;
+ * NULL if one is left over. Caller frees.
  */
-char *nspy_suggest_fill(const char *line, const struct nspy_proc *proc, uint64_t when_ns);
+char *nspy_suggest_fill(const char *line, const struct nspy_finding *finding);
 
 #endif

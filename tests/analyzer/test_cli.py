@@ -113,9 +113,9 @@ class Arguments(WithTraces):
 
     def test_commands_have_names_filled_in(self):
         root = self.make("hang-chain")
-        self.assertIn("run yourself, on node2: py-spy dump --pid 1007\n", analyze(root).stdout)
+        self.assertIn("if it still lives, run yourself, on node2: py-spy dump --pid 1007\n", analyze(root).stdout)
         finding = json.loads(analyze("report", "--json", root).stdout)["jobs"][0]["findings"][0]
-        self.assertEqual(finding["commands"], ["run yourself, on node2: py-spy dump --pid 1007"])
+        self.assertEqual(finding["commands"], ["if it still lives, run yourself, on node2: py-spy dump --pid 1007"])
         case = Path(CASES, "hang-chain.case").read_text("utf-8")
         (self.root / "pods.case").write_text(case.replace(
             "all init world", "all fact pod train-1\nall fact namespace ml\nall init world"))
@@ -132,6 +132,11 @@ class Arguments(WithTraces):
         died = analyze(self.make("died-killed", where="died")).stdout
         self.assertRegex(died, r'journalctl -k --since "2025-12-01 \d\d:\d\d:\d\d UTC" --until "2025-')
         self.assertNotRegex(died, r"run yourself.*<")
+        root = self.make("mismatch-count", where="mismatch")
+        self.assertRegex(analyze(root).stdout, "run yourself: ncclspy-analyze dump --rank 2 --comm [0-9a-f]{16} "
+                         + str(root / "test").replace(".", "[.]") + r" \| tail")
+        # The process has ended: its number may be another's by now.
+        self.assertNotIn("/proc/", analyze(self.make("facts-memlock", where="ended")).stdout)
 
 
 class BadInput(WithTraces):
