@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <getopt.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cmd.h"
 #include "explain.h"
@@ -13,10 +14,12 @@ static const struct option long_options[] = {
 
 static void usage(FILE *out)
 {
-	fputs("Usage: ncclspy-analyze explain [OPTION]... [ID]...\n"
+	fputs("Usage: ncclspy-analyze explain [OPTION]... [ID|TOPIC]...\n"
 	      "\n"
-	      "Prints what the references say about a finding: causes, what to check, what to do.\n"
-	      "The text is part of the program. Without an ID it lists all findings.\n"
+	      "Prints what the references say about a finding (COLLECTIVE_HANG): causes, what to\n"
+	      "check, what to do; or a section of the guides (guide.1), or all of one (guide). "
+	      "The\n"
+	      "text is part of the program. Without an argument it lists findings and topics.\n"
 	      "\n"
 	      "Options:\n"
 	      "  -h, --help  show this help and exit\n"
@@ -30,6 +33,24 @@ static void list(void)
 	for (int i = 0; i < NSPY_FINDING_COUNT; i++)
 		printf("P%d %-28s %s\n", nspy_catalog[i].priority, nspy_catalog[i].id,
 		       nspy_catalog[i].title);
+	for (const struct nspy_topic *t = nspy_topics; t->name; t++)
+		printf("-- %-28s %s\n", t->name, t->title);
+}
+
+/* "guide.7", or "guide": all of its sections. */
+static bool explain_topic(const char *name)
+{
+	size_t bytes = strlen(name), found = 0;
+
+	for (const struct nspy_topic *t = nspy_topics; t->name; t++) {
+		if (strncasecmp(t->name, name, bytes) != 0 ||
+		    (t->name[bytes] && (t->name[bytes] != '.' || strchr(name, '.'))))
+			continue;
+		printf("%s%s: %s\nreferences/%.*s.md § %s\n\n%s", found++ ? "\n" : "", t->name,
+		       t->title, (int)strcspn(t->name, "."), t->name, strchr(t->name, '.') + 1,
+		       t->text);
+	}
+	return found > 0;
 }
 
 static void explain(int id)
@@ -58,8 +79,11 @@ static int run(int argc, char **argv)
 	for (int i = optind; i < argc; i++) {
 		int id = nspy_catalog_find(argv[i]);
 
+		if (id < 0 && explain_topic(argv[i]))
+			continue;
 		if (id < 0) {
-			fprintf(stderr, "ncclspy-analyze: no finding is called '%s'\n", argv[i]);
+			fprintf(stderr, "ncclspy-analyze: no finding or topic is called '%s'\n",
+				argv[i]);
 			return nspy_cmd_try_help(&nspy_cmd_explain);
 		}
 		explain(id);
@@ -69,6 +93,6 @@ static int run(int argc, char **argv)
 
 const struct nspy_cmd nspy_cmd_explain = {
 	.name = "explain",
-	.help = "what a finding means and what to do about it",
+	.help = "what a finding means and what to do about it; the guides",
 	.run = run,
 };

@@ -235,6 +235,24 @@ static struct nspy_log *read_logs(struct nspy_inputs *inputs, struct nspy_findin
 	return log;
 }
 
+static void add_log(struct nspy_inputs *inputs, struct nspy_log *log,
+		    const struct nspy_bundle_log *one)
+{
+	struct nspy_stream *stream;
+	char error[256];
+	int rc;
+
+	if (one->path) {
+		rc = nspy_foreign_add(log, one->path, error, sizeof(error));
+	} else {
+		stream = nspy_stream_memory(one->data, one->bytes);
+		rc = nspy_foreign_add_stream(log, one->name, stream, error, sizeof(error));
+		nspy_stream_close(stream);
+	}
+	if (rc < 0)
+		nspy_inputs_problem(inputs, one->path ? one->path : one->name, "%s", error);
+}
+
 /* A bundle with the logs in it. */
 static int report_bundle(struct nspy_inputs *inputs, const char *path,
 			 const struct options *options, cJSON *jobs)
@@ -242,20 +260,17 @@ static int report_bundle(struct nspy_inputs *inputs, const char *path,
 	struct nspy_bundle *bundle = nspy_bundle_new(path);
 	struct nspy_findings findings = {0}, said = {0};
 	struct nspy_log *log = nspy_log_new();
-	char error[256];
 	int worst;
 
 	nspy_bundle_read(bundle);
-	for (size_t i = 0; i < bundle->logs.count; i++) {
-		if (nspy_foreign_add(log, bundle->logs.text[i], error, sizeof(error)) < 0)
-			nspy_inputs_problem(inputs, bundle->logs.text[i], "%s", error);
-	}
+	for (size_t i = 0; i < bundle->log_count; i++)
+		add_log(inputs, log, &bundle->logs[i]);
 	nspy_bundle_judge(bundle, &findings);
 	cJSON_AddItemToArray(jobs, nspy_bundle_json(bundle, &findings));
 	if (!options->silent)
 		nspy_bundle_print(bundle, &findings, stdout, options->report.colour);
 	worst = nspy_log_worst(&findings);
-	if (bundle->logs.count) {
+	if (bundle->log_count) {
 		int one;
 
 		nspy_log_judge(log, &said);

@@ -15,6 +15,8 @@ from pathlib import Path
 ENTRY = re.compile(r'NSPY_FINDING\(\s*(\w+)\s*,\s*(\d)\s*,((?:\s*"[^"]*")+)\s*,\s*"([^"]+)"\s*,'
                    r'\s*(\d+)\s*,')
 HEADING = re.compile(r"^## (\d+)\. ")
+# Pages that are no finding's: each of their sections can be asked for as PAGE.NUMBER.
+TOPICS = ["guide", "error-patterns", "performance", "operations", "escalation"]
 
 
 def findings(text):
@@ -45,6 +47,34 @@ def quoted(text):
         yield f'\t\t"{escaped}\\n"'
 
 
+def command(text):
+    """The suggested command of a section: the first indented block behind its heading."""
+    lines = []
+    for line in text.partition("**Suggested command**")[2].splitlines()[1:]:
+        if line.startswith("    "):
+            lines.append(line.strip())
+        elif lines:
+            break
+    return "\n".join(lines)
+
+
+def topics(folder):
+    """The table of sections, in C."""
+    yield "const struct nspy_topic nspy_topics[] = {"
+    for name in TOPICS:
+        page = folder / (name + ".md")
+        for line in page.read_text(encoding="utf-8").splitlines():
+            heading = HEADING.match(line)
+            if heading:
+                number = int(heading.group(1))
+                title = line[heading.end():].replace("\\", "\\\\").replace('"', '\\"')
+                yield f'\t{{"{name}.{number}", "{title}",'
+                yield from quoted(section(page, number))
+                yield "\t},"
+    yield "\t{0},"
+    yield "};"
+
+
 def main():
     definition, output = Path(sys.argv[1]), Path(sys.argv[2])
     out = ["/* Made by embed_references.py. */", '#include "explain.h"', "",
@@ -58,6 +88,13 @@ def main():
         out.extend(quoted(text))
         out[-1] += ","
     out.append("};")
+    out.append("const char *const nspy_explain_command[NSPY_FINDING_COUNT] = {")
+    for name, page, number in findings(definition.read_text(encoding="utf-8")):
+        out.append(f"\t[NSPY_FINDING_{name}] =")
+        out.extend(list(quoted(command(section(definition.parent / page, number)))) or ['\t\t""'])
+        out[-1] += ","
+    out.append("};")
+    out.extend(topics(definition.parent))
     output.write_text("\n".join(out) + "\n", encoding="utf-8")
 
 

@@ -6,5 +6,16 @@
 #include "finding.h"
 
 extern const char *const nspy_explain_text[NSPY_FINDING_COUNT];
+/* Its suggested command: lines, "" if it has none. */
+extern const char *const nspy_explain_command[NSPY_FINDING_COUNT];
+
+/* A section of a page that belongs to no finding. */
+struct nspy_topic {
+	const char *name; /* "guide.7" */
+	const char *title;
+	const char *text;
+};
+
+extern const struct nspy_topic nspy_topics[]; /* ends with a name of NULL */
 
 #endif

@@ -86,6 +86,7 @@ static void finding_free(struct nspy_finding *finding)
 	free(finding->where);
 	texts_done(&finding->not_seen);
 	texts_done(&finding->details);
+	texts_done(&finding->commands);
 	texts_done(&finding->consequences);
 	free(finding);
 }

@@ -62,6 +62,7 @@ struct nspy_finding {
 	const char *action;
 	struct nspy_texts details;
 	struct nspy_texts consequences; /* what follows from it, folded */
+	struct nspy_texts commands;     /* suggested, with names filled in: suggest.h */
 	/* Whom it names; empty if nobody is to blame. */
 	const struct nspy_proc **culprits;
 	size_t culprit_count, culprit_capacity;

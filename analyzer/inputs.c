@@ -308,6 +308,10 @@ static void add_path(struct nspy_inputs *inputs, const char *path, const struct 
 		  : peek_segment(inputs, path, (uint64_t)st->st_size);
 	if (rc == -EBADMSG && asked && !live)
 		rc = peek_live(inputs, path, (uint64_t)st->st_size);
+	if (asked && (rc == -EBADMSG || rc == -ENODATA) && nspy_bundle_is(path)) {
+		add_bundle(inputs, path);
+		return;
+	}
 	if (asked && (rc == -EBADMSG || rc == -ENODATA) && take_foreign(inputs, path))
 		return;
 	if (rc == -EBADMSG)

@@ -7,7 +7,7 @@
 
 static const struct nspy_cmd *const commands[] = {
 	&nspy_cmd_report, &nspy_cmd_compare, &nspy_cmd_logs,   &nspy_cmd_dump,
-	&nspy_cmd_check,  &nspy_cmd_explain, &nspy_cmd_export,
+	&nspy_cmd_check,  &nspy_cmd_explain, &nspy_cmd_export, &nspy_cmd_support,
 };
 
 static void help(FILE *out)
@@ -19,7 +19,7 @@ static void help(FILE *out)
 	      "Commands:\n",
 	      out);
 	for (size_t i = 0; i < nspy_array_size(commands); i++)
-		fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->help);
+		fprintf(out, "  %-14s %s\n", commands[i]->name, commands[i]->help);
 	fputs("\n"
 	      "Options:\n"
 	      "  -h, --help     show this help and exit\n"

@@ -140,6 +140,8 @@ cJSON *nspy_report_finding_json(const struct nspy_finding *finding)
 		cJSON_AddItemToArray(culprits, culprit(finding->culprits[i]));
 	cJSON_AddItemToObject(object, "culprits", culprits);
 	cJSON_AddItemToObject(object, "details", texts(&finding->details));
+	if (finding->commands.count)
+		cJSON_AddItemToObject(object, "commands", texts(&finding->commands));
 	cJSON_AddItemToObject(object, "consequences", texts(&finding->consequences));
 	cJSON_AddItemToObject(object, "evidence", evidence(finding));
 	cJSON_AddItemToObject(object, "not_seen", texts(&finding->not_seen));

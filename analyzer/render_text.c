@@ -148,6 +148,7 @@ void nspy_report_print_finding(const struct nspy_finding *finding, FILE *out, bo
 	if (finding->ignored)
 		fprintf(out, INDENT "ignored: %s\n", finding->ignored);
 	print_texts(out, "", &finding->details);
+	print_texts(out, "", &finding->commands);
 	print_texts(out, "then: ", &finding->consequences);
 	if (finding->priority <= 1 && !finding->ignored)
 		print_structure(finding, out);

@@ -7,6 +7,7 @@
 
 #include "detect/detect.h"
 #include "evidence.h"
+#include "suggest.h"
 #include "text.h"
 #include "who.h"
 
@@ -23,6 +24,8 @@ void nspy_report_make(struct nspy_report *report, const struct nspy_model *model
 	nspy_detect_all(&report->c, &report->findings);
 	nspy_evidence_complete(&report->c, &report->findings);
 	nspy_report_read_stacks(report);
+	for (size_t i = 0; i < report->findings.count; i++)
+		nspy_suggest(report->findings.items[i]);
 }
 
 void nspy_report_done(struct nspy_report *report)

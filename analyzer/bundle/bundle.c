@@ -2,16 +2,12 @@
 #include "bundle.h"
 
 #include <cjson/cJSON.h>
-#include <errno.h>
-#include <fts.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "report.h"
 #include "text.h"
 
-#define DOC_MAX  (256u << 20)
-#define MAGIC    "ncclspy.bundle/1"
 #define MANIFEST "manifest.txt"
 #define LOGS_MAX 4096
 
@@ -20,17 +16,6 @@ static bool ends_with(const char *text, const char *end)
 	size_t n = strlen(text), m = strlen(end);
 
 	return n >= m && strcmp(text + n - m, end) == 0;
-}
-
-bool nspy_bundle_is(const char *path)
-{
-	char *manifest = nspy_xasprintf("%s/" MANIFEST, path);
-	char *text = nspy_read_text(manifest, 1 << 20);
-	bool yes = text && strncmp(text, MAGIC "\n", strlen(MAGIC "\n")) == 0;
-
-	free(text);
-	free(manifest);
-	return yes;
 }
 
 struct nspy_bundle *nspy_bundle_new(const char *path)
@@ -99,47 +84,48 @@ bool nspy_bundle_add(struct nspy_bundle *b, const char *name, const char *data, 
 	return true;
 }
 
-static void add_file(struct nspy_bundle *b, const char *path, const char *name)
+/* A log is read later, and piece by piece where it lies. */
+static void add_log(struct nspy_bundle *b, struct nspy_bundle_file *file)
 {
-	char *text;
+	struct nspy_bundle_log *log;
 
-	if (strncmp(name, "logs/", 5) == 0) {
-		if (b->logs.count < LOGS_MAX)
-			nspy_texts_add(&b->logs, nspy_xstrdup(path));
+	if (b->log_count >= LOGS_MAX)
 		return;
-	}
-	if (!ends_with(name, ".json") && !ends_with(name, ".txt"))
-		return;
-	text = nspy_read_text(path, DOC_MAX);
-	if (!text)
-		nspy_texts_add(&b->problems, nspy_xasprintf("%s: cannot be read", name));
-	else if (!nspy_bundle_add(b, name, text, strlen(text)))
-		nspy_texts_add(&b->problems, nspy_xasprintf("%s: not a JSON object", name));
-	free(text);
+	b->logs = nspy_grow(b->logs, b->log_count, &b->log_capacity, sizeof(*b->logs));
+	log = &b->logs[b->log_count++];
+	*log = (struct nspy_bundle_log){.name = nspy_xstrdup(file->name)};
+	if (file->path)
+		log->path = nspy_xstrdup(file->path);
+	log->data = file->data;
+	log->bytes = file->bytes;
+	file->data = NULL;
 }
 
-static int by_name(const FTSENT **x, const FTSENT **y)
+static void add_file(void *arg, struct nspy_bundle_file *file)
 {
-	return strcmp((*x)->fts_name, (*y)->fts_name);
+	struct nspy_bundle *b = arg;
+	size_t bytes;
+	char *text;
+
+	if (strncmp(file->name, "logs/", 5) == 0) {
+		add_log(b, file);
+		return;
+	}
+	if (!ends_with(file->name, ".json") && !ends_with(file->name, ".txt"))
+		return;
+	text = nspy_bundle_file_text(file, NSPY_BUNDLE_DOC_MAX, &bytes);
+	if (!text)
+		nspy_texts_add(&b->problems, nspy_xasprintf("%s: cannot be read", file->name));
+	else if (!nspy_bundle_add(b, file->name, text, strlen(text)))
+		nspy_texts_add(&b->problems, nspy_xasprintf("%s: not a JSON object", file->name));
+	free(text);
 }
 
 void nspy_bundle_read(struct nspy_bundle *b)
 {
-	char *paths[] = {b->path, NULL};
-	FTS *fts = fts_open(paths, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
-	FTSENT *entry;
-
-	while (fts && (entry = fts_read(fts))) {
-		const char *name = entry->fts_path + strlen(b->path);
-
-		name += strspn(name, "/");
-		if (entry->fts_info == FTS_D && entry->fts_level > 2)
-			fts_set(fts, entry, FTS_SKIP);
-		else if (entry->fts_info == FTS_F)
-			add_file(b, entry->fts_path, name);
-	}
-	if (fts)
-		fts_close(fts);
+	nspy_bundle_each(b->path, &b->problems, add_file, b);
+	for (size_t i = 0; i < b->problems.count; i++)
+		nspy_clean(b->problems.text[i]);
 }
 
 void nspy_bundle_free(struct nspy_bundle *b)
@@ -154,7 +140,12 @@ void nspy_bundle_free(struct nspy_bundle *b)
 		free(b->steps[i].file);
 		free(b->steps[i].why);
 	}
-	nspy_texts_free(&b->logs);
+	for (size_t i = 0; i < b->log_count; i++) {
+		free(b->logs[i].name);
+		free(b->logs[i].path);
+		free(b->logs[i].data);
+	}
+	free(b->logs);
 	nspy_texts_free(&b->problems);
 	free(b->docs);
 	free(b->steps);

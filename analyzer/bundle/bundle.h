@@ -28,6 +28,14 @@ struct nspy_bundle_step {
 	char *status, *file, *why;
 };
 
+/* A log: where it lies, or what an archive had of it. */
+struct nspy_bundle_log {
+	char *name;
+	char *path; /* or NULL */
+	char *data;
+	size_t bytes;
+};
+
 struct nspy_bundle {
 	char *path;
 	uint64_t taken_s; /* Unix time, 0 = not known */
@@ -35,12 +43,33 @@ struct nspy_bundle {
 	size_t doc_count, doc_capacity;
 	struct nspy_bundle_step *steps;
 	size_t step_count, step_capacity;
-	struct nspy_texts logs;     /* paths */
+	struct nspy_bundle_log *logs;
+	size_t log_count, log_capacity;
 	struct nspy_texts problems; /* "file: why" */
 };
 
-/* --- bundle.c --- */
+/* --- files.c: a bundle's files, in a directory or packed --- */
+#define NSPY_BUNDLE_DOC_MAX (256u << 20)
+
+struct nspy_bundle_file {
+	const char *name; /* "k8s/pods.json" */
+	const char *path; /* NULL: in an archive */
+	char *data;       /* content, in an archive; whoever keeps it sets it to NULL */
+	size_t bytes;
+};
+
+/* A directory or an archive (tar; plain, gzip or zstd) with a bundle's manifest in it? */
 bool nspy_bundle_is(const char *path);
+/*
+ * Calls each for every file: only regular ones, two levels deep, by name in a directory. What is
+ * left out or cannot be read is noted. Nothing is written to disk.
+ */
+void nspy_bundle_each(const char *path, struct nspy_texts *problems,
+		      void (*each)(void *arg, struct nspy_bundle_file *file), void *arg);
+/* Content as text, to be freed by the caller; NULL if it cannot be read or is larger than limit. */
+char *nspy_bundle_file_text(struct nspy_bundle_file *file, size_t limit, size_t *ret_bytes);
+
+/* --- bundle.c --- */
 struct nspy_bundle *nspy_bundle_new(const char *path);
 /* Reads all of it. */
 void nspy_bundle_read(struct nspy_bundle *b);

@@ -59,7 +59,7 @@ static void print_head(const struct nspy_bundle *b, FILE *out)
 		      "logs",
 		      items_of(b, "k8s/pods.json", "items"), items_of(b, "k8s/nodes.json", "items"),
 		      items_of(b, "aws/nodes.json", "ClusterNodeSummaries"), snapshots_of(b),
-		      b->logs.count);
+		      b->log_count);
 	fprintf(out, "%s\n", s.text);
 	nspy_str_done(&s);
 }

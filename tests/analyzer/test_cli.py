@@ -86,7 +86,8 @@ class Arguments(WithTraces):
         self.assertNotIn("\x1b", analyze(root, TERM="xterm").stdout)
 
     def test_explain(self):
-        listed = [x.split()[1] for x in analyze("explain").stdout.splitlines()]
+        lines = [x.split() for x in analyze("explain").stdout.splitlines()]
+        listed = [x[1] for x in lines if x[0] != "--"]
         self.assertIn("COLLECTIVE_HANG", listed)
         for name in listed:
             text = analyze("explain", name.lower())
@@ -95,6 +96,48 @@ class Arguments(WithTraces):
                          "**When to escalate.**", "*Preconditions:*", "*Blast radius:*",
                          "*Verify:*"):
                 self.assertIn(part, text.stdout, name)
+
+
+    def test_explain_topics(self):
+        topics = [x.split()[1] for x in analyze("explain").stdout.splitlines() if x.startswith("-- ")]
+        self.assertEqual([x for x in topics if x.startswith("guide.")],
+                         [f"guide.{i}" for i in range(1, 22)])
+        for page in ("error-patterns", "performance", "operations", "escalation"):
+            self.assertIn(page + ".1", topics)
+        for name in topics[::7]:
+            text = analyze("explain", name.upper())
+            self.assertEqual(text.returncode, EXIT_OK, name)
+            self.assertEqual(text.stdout.count("\n## "), 1, name)
+        self.assertEqual(analyze("explain", "guide").stdout.count("\n## "), 21)
+        for wrong in ("guide.99", "gui", "guide.", ""):
+            self.assertEqual(analyze("explain", wrong).returncode, EXIT_USAGE, wrong)
+
+    def test_commands_have_names_filled_in(self):
+        root = self.make("hang-chain")
+        self.assertIn("if it still lives, run yourself, on node2: py-spy dump --pid 1007\n", analyze(root).stdout)
+        finding = json.loads(analyze("report", "--json", root).stdout)["jobs"][0]["findings"][0]
+        self.assertEqual(finding["commands"], ["if it still lives, run yourself, on node2: py-spy dump --pid 1007"])
+        case = Path(CASES, "hang-chain.case").read_text("utf-8")
+        (self.root / "pods.case").write_text(case.replace(
+            "all init world", "all fact pod train-1\nall fact namespace ml\nall init world"))
+        (self.root / "slurm.case").write_text(case.replace(
+            "all init world", "all fact env.SLURM_JOB_ID 77\nall init world"))
+        (self.root / "odd.case").write_text(case.replace(
+            "all init world", "all fact env.SLURM_JOB_ID 7;reboot\nall init world"))
+        for name, wanted in (
+                ("pods", "in pod ml/train-1 (kubectl exec -it train-1 -n ml -- sh): py-spy dump --pid 1007"),
+                ("slurm", "on node2 (srun --overlap --jobid=77 -w node2 --pty bash): py-spy dump"),
+                ("odd", "run yourself, on node2: py-spy dump")):
+            root = self.make(str(self.root / name), where=name)
+            self.assertIn(wanted, analyze(root).stdout)
+        died = analyze(self.make("died-killed", where="died")).stdout
+        self.assertRegex(died, r'journalctl -k --since "2025-12-01 \d\d:\d\d:\d\d UTC" --until "2025-')
+        self.assertNotRegex(died, r"run yourself.*<")
+        root = self.make("mismatch-count", where="mismatch")
+        self.assertRegex(analyze(root).stdout, "run yourself: ncclspy-analyze dump --rank 2 --comm [0-9a-f]{16} "
+                         + str(root / "test").replace(".", "[.]") + r" \| tail")
+        # The process has ended: its number may be another's by now.
+        self.assertNotIn("/proc/", analyze(self.make("facts-memlock", where="ended")).stdout)
 
 
 class BadInput(WithTraces):

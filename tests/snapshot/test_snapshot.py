@@ -10,6 +10,7 @@ import tempfile
 import unittest
 
 SNAPSHOT, NVML, CATALOGUE = sys.argv[1:4]
+DEAD_MOUNT = sys.argv[5]
 IB = "sys/class/infiniband"
 
 PCI = "sys/bus/pci/devices/0000:53:00.0"
@@ -220,6 +221,19 @@ class Rules(unittest.TestCase):
         shot = snapshot({"sys/class/net/ens5/mtu": "1500\x1b[31m", "proc/sys/kernel/hostname": "a\nb"})
         self.assertNotIn("\x1b", json.dumps(shot, ensure_ascii=False))
         self.assertEqual(shot["host"], "a?b")
+
+    def test_a_mount_that_does_not_answer(self):
+        """A server that is gone, as statvfs(2) meets it: it waits for ever."""
+        env = dict(os.environ, LD_PRELOAD=os.path.abspath(DEAD_MOUNT),
+                   ASAN_OPTIONS="verify_asan_link_order=0:detect_leaks=0")
+        for dead, count in (("/", 1), ("/elsewhere", 0)):
+            result = subprocess.run([SNAPSHOT, "--json", "--interval", "0", "--nvml", "/none.so"], timeout=100,
+                                    env=dict(env, DEAD_MOUNT=dead), capture_output=True, text=True, check=True)
+            told = [c for c in json.loads(result.stdout)["checks"] if c.get("finding") == "MOUNT_UNRESPONSIVE"]
+            self.assertEqual(len(told), count, told)
+        shown = subprocess.run([SNAPSHOT, "--interval", "0", "--nvml", "/none.so"], timeout=100,
+                               env=dict(env, DEAD_MOUNT="/"), capture_output=True, text=True, check=True).stdout
+        self.assertRegex(shown, r"\[CONCERN\] / \(\w+\) does not answer within 2 s")
 
     def test_this_machine(self):
         shot = json.loads(run(["--json", "--interval", "0"]))

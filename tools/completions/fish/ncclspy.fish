@@ -11,5 +11,6 @@ complete -c ncclspy -n __fish_use_subcommand -x -a explain -d 'a finding, its ca
 complete -c ncclspy -n __fish_use_subcommand -x -a dump -d 'the recorded calls as text'
 complete -c ncclspy -n __fish_use_subcommand -x -a check -d 'whether traces are whole'
 complete -c ncclspy -n __fish_use_subcommand -x -a ctl -d 'recording on, off, mark, dump in a running job'
+complete -c ncclspy -n __fish_use_subcommand -x -a support-bundle -d 'what a support needs, in one file'
 complete -c ncclspy -n __fish_use_subcommand -x -a ls -d 'recorded jobs, newest first'
 complete -c ncclspy -n __fish_use_subcommand -x -a help -d 'list the commands'
