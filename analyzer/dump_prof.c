@@ -2,6 +2,7 @@
 /* PROF chunks, record by record. The kind of each duration is part of its name. */
 #include <cjson/cJSON.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "dump.h"
@@ -71,8 +72,8 @@ static void add_times(struct nspy_str *s, cJSON *object, const struct nspy_prof_
 		add_number(s, object, "host_callback_kernel_last_ns", op->kernel_last_ns);
 	}
 	if (op->gpu_kernels)
-		add_number(s, object,
-			   nspy_prof_is_exact(op) ? "exact_gpu_ns" : "gpu_part_ns", op->gpu_ns);
+		add_number(s, object, nspy_prof_is_exact(op) ? "exact_gpu_ns" : "gpu_part_ns",
+			   op->gpu_ns);
 }
 
 static void dump_op(const struct nspy_dump *dump, const struct nspy_proc *proc,

@@ -22,6 +22,7 @@
 #include "kept.h"
 #include "map.h"
 #include "net.h"
+#include "prof.h"
 #include "trace_reader.h"
 #include "util.h"
 
@@ -283,6 +284,7 @@ struct nspy_proc {
 	struct nspy_memory memory;
 	struct nspy_net_view net;
 	struct nspy_account account; /* of a part: see nspy_proc_account */
+	struct nspy_prof_view prof;
 	struct nspy_trouble *troubles;
 	size_t trouble_count, trouble_capacity;
 };

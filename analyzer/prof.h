@@ -35,8 +35,8 @@ struct nspy_prof_kind_view {
 	uint32_t comm; /* id */
 	uint32_t what, func;
 	uint64_t ops, captured, cut;
-	uint32_t algos, protos; /* bits of those seen */
-	uint32_t channels;      /* most */
+	uint32_t algos, protos;        /* bits of those seen */
+	uint32_t channels;             /* most */
 	struct nspy_prof_span exact;   /* GPU */
 	struct nspy_prof_span network; /* host callback: until the last network operation ended */
 	struct nspy_prof_span kernel;  /* host callback: between the kernel's first and last news */

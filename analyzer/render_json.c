@@ -167,6 +167,7 @@ cJSON *nspy_report_json(const struct nspy_report *report)
 	cJSON_AddItemToObject(object, "costs", nspy_report_costs_json(report));
 	cJSON_AddItemToObject(object, "self", nspy_report_account_json(report));
 	cJSON_AddItemToObject(object, "network", nspy_report_network_json(report));
+	cJSON_AddItemToObject(object, "profiler", nspy_report_profiler_json(report));
 	cJSON_AddItemToObject(object, "stacks", nspy_report_stacks_json(report));
 	cJSON_AddItemToObject(object, "warnings", texts(&warn));
 	cJSON_AddItemToObject(object, "notes", texts(&info));

@@ -114,8 +114,7 @@ static bool stop_op(const struct nspy_raw *raw)
 
 static void child_began(struct nspy_prof_live_op *op, const struct event *event)
 {
-	uint64_t *first =
-		event->kind == NSPY_RAW_PROXY_OP ? &op->proxy_first : &op->kernel_first;
+	uint64_t *first = event->kind == NSPY_RAW_PROXY_OP ? &op->proxy_first : &op->kernel_first;
 
 	op->open++;
 	op->touched = event->start;

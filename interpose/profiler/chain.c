@@ -68,9 +68,9 @@ static void *combine(void *ours, void *their_handle)
 	if (!ours || !their_handle)
 		return ours ? ours : their_handle;
 	for (unsigned int i = 0; i < PAIR_TRIES; i++) {
-		uint64_t serial = (atomic_fetch_add_explicit(&next_serial, 1,
-							     memory_order_relaxed) +
-				   1) & PAIR_MASK;
+		uint64_t serial =
+			(atomic_fetch_add_explicit(&next_serial, 1, memory_order_relaxed) + 1) &
+			PAIR_MASK;
 		struct pair *pair = &pairs[serial % PAIRS];
 		uint32_t closed = 0;
 
@@ -249,8 +249,8 @@ static int finalize(unsigned int version, void *pointer)
 	static int init_##n(void **context, uint64_t hash, int *mask, const char *name, int nodes, \
 			    int nranks, int rank, void *log)                                       \
 	{                                                                                          \
-		int ret = atomic_load(&theirs[n])->init_v5(context, hash, mask, name, nodes,       \
-							   nranks, rank, log);                     \
+		int ret = atomic_load(&theirs[n])                                                  \
+				  ->init_v5(context, hash, mask, name, nodes, nranks, rank, log);  \
                                                                                                    \
 		return begun(ret, START_OF(n), context, mask);                                     \
 	}
@@ -258,8 +258,8 @@ static int finalize(unsigned int version, void *pointer)
 static int init_4(void **context, int *mask, const char *name, uint64_t hash, int nodes, int nranks,
 		  int rank, void *log)
 {
-	int ret = atomic_load(&theirs[4])->init_v4(context, mask, name, hash, nodes, nranks, rank,
-						   log);
+	int ret = atomic_load(&theirs[4])
+			  ->init_v4(context, mask, name, hash, nodes, nranks, rank, log);
 
 	return begun(ret, START_OF(4), context, mask);
 }
@@ -336,9 +336,9 @@ void *nspy_profiler_table(unsigned int version, void *table)
 {
 	const struct nspy_profiler_table *found = table, *expected = NULL;
 
-	if (!nspy_is_recording() || strcmp(nspy_core.env.NCCLSPY_PROFILER, "none") == 0 ||
-	    !found->init_v1 || !found->start || !found->stop || !found->state ||
-	    !found->finalize || !make_pairs())
+	if ((!nspy_is_recording() && !nspy_start()) ||
+	    strcmp(nspy_core.env.NCCLSPY_PROFILER, "none") == 0 || !found->init_v1 ||
+	    !found->start || !found->stop || !found->state || !found->finalize || !make_pairs())
 		return NULL;
 	if (!atomic_compare_exchange_strong(&theirs[version], &expected, found) &&
 	    expected != found)

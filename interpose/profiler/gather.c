@@ -195,8 +195,9 @@ static bool is_taken(uint32_t comm)
  */
 static bool may_be(const struct nspy_prof_context *context, const struct nspy_comm_rec *rec)
 {
-	return rec->flags & NSPY_COMM_READY && !(rec->flags & (NSPY_COMM_GONE | NSPY_COMM_FAILED)) &&
-	       rec->when >= context->ticks && (context->rank < 0 || rec->rank == context->rank) &&
+	return rec->flags & NSPY_COMM_READY &&
+	       !(rec->flags & (NSPY_COMM_GONE | NSPY_COMM_FAILED)) && rec->when >= context->ticks &&
+	       (context->rank < 0 || rec->rank == context->rank) &&
 	       (context->nranks < 0 || rec->nranks == context->nranks) && !is_taken(rec->comm);
 }
 
@@ -255,9 +256,9 @@ static bool allocate(uint64_t now_ns)
 
 	if (pub.out.data)
 		return true;
-	p = pub.failed ? MAP_FAILED
-		       : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			      0);
+	p = pub.failed
+		    ? MAP_FAILED
+		    : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED || !nspy_assemble_start()) {
 		pub.failed = true;
 		return false;
@@ -276,9 +277,9 @@ static bool find_ended(uint8_t *ret_ended)
 	bool any = false;
 
 	for (uint32_t i = 0; i < NSPY_PROF_CONTEXTS; i++) {
-		ret_ended[i] = atomic_load_explicit(&nspy_prof_contexts[i].state,
-						    memory_order_acquire) ==
-			       NSPY_PROF_CONTEXT_ENDED;
+		ret_ended[i] =
+			atomic_load_explicit(&nspy_prof_contexts[i].state, memory_order_acquire) ==
+			NSPY_PROF_CONTEXT_ENDED;
 		any |= ret_ended[i];
 	}
 	return any;
@@ -300,9 +301,9 @@ static void release_ended(const uint8_t *ended)
 static void describe_new(void)
 {
 	for (uint32_t i = 0; i < NSPY_PROF_CONTEXTS; i++) {
-		if (!pub.known[i] && atomic_load_explicit(&nspy_prof_contexts[i].state,
-							  memory_order_acquire) ==
-					     NSPY_PROF_CONTEXT_OPEN)
+		if (!pub.known[i] &&
+		    atomic_load_explicit(&nspy_prof_contexts[i].state, memory_order_acquire) ==
+			    NSPY_PROF_CONTEXT_OPEN)
 			describe(atomic_load(&nspy_prof_contexts[i].id));
 	}
 }

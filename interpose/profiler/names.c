@@ -85,10 +85,9 @@ uint8_t nspy_prof_proto(const char *name)
 uint8_t nspy_prof_datatype(const char *name)
 {
 	static const struct entry table[] = {
-		{"Bfloat16", 9},    {"Float32", 7},     {"Float16", 6}, {"Uint8", 1},
-		{"Int8", 0},        {"Int32", 2},       {"Int64", 4},   {"Float64", 8},
-		{"Uint32", 3},      {"Uint64", 5},      {"Float8e4m3", 10},
-		{"Float8e5m2", 11},
+		{"Bfloat16", 9}, {"Float32", 7}, {"Float16", 6},     {"Uint8", 1},
+		{"Int8", 0},     {"Int32", 2},   {"Int64", 4},       {"Float64", 8},
+		{"Uint32", 3},   {"Uint64", 5},  {"Float8e4m3", 10}, {"Float8e5m2", 11},
 	};
 
 	if (!name || name[0] != 'n' || name[1] != 'c' || name[2] != 'c' || name[3] != 'l')

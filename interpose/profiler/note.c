@@ -172,8 +172,7 @@ static void *write_start(const struct nspy_prof_context *context, const struct n
 	raw->x = note->x;
 	raw->y = note->y;
 	raw->peer = note->peer;
-	raw->context =
-		context ? atomic_load_explicit(&context->id, memory_order_relaxed) : 0;
+	raw->context = context ? atomic_load_explicit(&context->id, memory_order_relaxed) : 0;
 	raw->what = NSPY_RAW_START;
 	raw->flags = note->flags;
 	raw->state = 0;
@@ -472,12 +471,12 @@ void nspy_prof_note_state(unsigned int api, uint64_t handle, int state, const vo
 	unsigned int event = nspy_handle_event(handle);
 
 	if (event == NSPY_RAW_KERNEL) {
-		if (new && state == NSPY_PROFILE_KERNEL_CH_STOP)
+		if (new &&state == NSPY_PROFILE_KERNEL_CH_STOP)
 			write_change(handle, NSPY_RAW_STATE, state, new->timer, NSPY_RAW_TIMED);
 		return;
 	}
-	if (event == NSPY_RAW_STEP && ((state >= NSPY_PROFILE_SEND_GPU_WAIT &&
-					state <= NSPY_PROFILE_RECV_GPU_WAIT) ||
-				       state == NSPY_PROFILE_SEND_PEER_WAIT))
+	if (event == NSPY_RAW_STEP &&
+	    ((state >= NSPY_PROFILE_SEND_GPU_WAIT && state <= NSPY_PROFILE_RECV_GPU_WAIT) ||
+	     state == NSPY_PROFILE_SEND_PEER_WAIT))
 		write_change(handle, NSPY_RAW_STATE, state, new ? new->bytes : 0, 0);
 }

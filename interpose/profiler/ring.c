@@ -25,8 +25,8 @@ bool nspy_raw_start(void)
 	if (rings == MAP_FAILED)
 		return false;
 	if (madvise(rings, RINGS_BYTES, MADV_WIPEONFORK) < 0 ||
-	    !__atomic_compare_exchange_n(&nspy_raw_rings, &expected, rings, false,
-					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+	    !__atomic_compare_exchange_n(&nspy_raw_rings, &expected, rings, false, __ATOMIC_ACQ_REL,
+					 __ATOMIC_ACQUIRE))
 		munmap(rings, RINGS_BYTES);
 	return expected != NULL || __atomic_load_n(&nspy_raw_rings, __ATOMIC_ACQUIRE) == rings;
 }

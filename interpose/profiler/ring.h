@@ -92,7 +92,8 @@ uint64_t nspy_raw_dropped(void);
 /* --- handles --- */
 
 #define NSPY_HANDLE_TAG      0xC5A7ull /* no address of a user's has these high bits */
-#define NSPY_HANDLE_CAPTURED ((void *)(uintptr_t)(NSPY_HANDLE_TAG << 48)) /* a captured API call */
+#define NSPY_HANDLE_CAPTURED ((void *)(uintptr_t)(NSPY_HANDLE_TAG << 48)) /* a captured API call   \
+									   */
 #define NSPY_HANDLE_POSITION ((1ull << 40) - 1)
 
 static inline uint64_t nspy_handle_make(enum nspy_raw_event event, unsigned int ring,

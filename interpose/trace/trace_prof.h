@@ -116,9 +116,9 @@ struct nspy_prof_comm {
 	uint32_t id;
 	uint32_t comm; /* index of the communicator in the recording, or NSPY_COMM_INDEX_NONE */
 	uint64_t when_ns;
-	uint64_t hash; /* NCCL's own, the same on all ranks; 0 = not known (yet) */
-	uint32_t api;  /* version of the interface, 1 to 6 */
-	uint32_t mask; /* kinds of event asked for */
+	uint64_t hash;               /* NCCL's own, the same on all ranks; 0 = not known (yet) */
+	uint32_t api;                /* version of the interface, 1 to 6 */
+	uint32_t mask;               /* kinds of event asked for */
 	int32_t nranks, rank, nodes; /* -1 = not known */
 	struct nspy_prof_text name;
 };
