@@ -20,6 +20,14 @@
 #define QUIET_NS  2000000000ull   /* nothing more has come of an operation for so long */
 #define KERNEL_NS 600000000000ull /* where its kernel's end is still to come */
 
+/* A record as it was read. */
+struct item {
+	uint64_t ticks, handle, parent, x, y;
+	int32_t peer;
+	uint32_t context;
+	uint8_t what, flags, state, func, algo, proto, datatype, channels;
+};
+
 /* An event below an operation: of the network, or of a kernel. */
 struct event {
 	struct nspy_node node;
@@ -41,7 +49,7 @@ struct wait_row {
 
 static struct {
 	struct nspy_pool ops, events, waits;
-	struct nspy_raw *retry; /* what could not be matched yet */
+	struct item *retry; /* what could not be matched yet */
 	uint32_t retries;
 	uint32_t read; /* events at the latest reading */
 	uint64_t sums[NSPY_PROF_SUM_COUNT];
@@ -53,7 +61,7 @@ bool nspy_assemble_start(void)
 	size_t ops = nspy_pool_bytes(OPS, sizeof(struct nspy_prof_live_op));
 	size_t events = nspy_pool_bytes(EVENTS, sizeof(struct event));
 	size_t waits = nspy_pool_bytes(WAITS, sizeof(struct wait_row));
-	uint8_t *p = mmap(NULL, ops + events + waits + RETRIES * sizeof(struct nspy_raw),
+	uint8_t *p = mmap(NULL, ops + events + waits + RETRIES * sizeof(struct item),
 			  PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (p == MAP_FAILED)
@@ -61,7 +69,7 @@ bool nspy_assemble_start(void)
 	nspy_pool_init(&as.ops, p, OPS, sizeof(struct nspy_prof_live_op));
 	nspy_pool_init(&as.events, p + ops, EVENTS, sizeof(struct event));
 	nspy_pool_init(&as.waits, p + ops + events, WAITS, sizeof(struct wait_row));
-	as.retry = (struct nspy_raw *)(p + ops + events + waits);
+	as.retry = (struct item *)(p + ops + events + waits);
 	return true;
 }
 
@@ -77,7 +85,7 @@ static void give_out(struct nspy_prof_live_op *op, nspy_assemble_op *out)
 	nspy_pool_remove(&as.ops, &op->node);
 }
 
-static bool start_op(const struct nspy_raw *raw, unsigned int kind)
+static bool start_op(const struct item *raw, unsigned int kind)
 {
 	struct nspy_prof_live_op *op = nspy_pool_add(&as.ops, raw->handle);
 
@@ -102,7 +110,7 @@ static bool start_op(const struct nspy_raw *raw, unsigned int kind)
 	return true;
 }
 
-static bool stop_op(const struct nspy_raw *raw)
+static bool stop_op(const struct item *raw)
 {
 	struct nspy_prof_live_op *op = nspy_pool_find(&as.ops, raw->handle);
 
@@ -163,7 +171,7 @@ static struct event *add_event(uint64_t handle)
 	return nspy_pool_add(&as.events, handle);
 }
 
-static bool start_event(const struct nspy_raw *raw, unsigned int kind, bool last_try)
+static bool start_event(const struct item *raw, unsigned int kind, bool last_try)
 {
 	struct nspy_prof_live_op *op = NULL;
 	const struct event *above = NULL;
@@ -180,11 +188,11 @@ static bool start_event(const struct nspy_raw *raw, unsigned int kind, bool last
 	as.sums[NSPY_PROF_SUM_UNMATCHED] += !found;
 	as.sums[NSPY_PROF_SUM_FOREIGN] += (raw->flags & NSPY_RAW_FOREIGN) != 0;
 	event = add_event(raw->handle);
-	event->kind = (uint8_t)kind;
+	event->kind = (uint8_t)(kind == NSPY_RAW_PROXY_STEPS ? NSPY_RAW_PROXY_OP : kind);
 	event->context = raw->context;
-	event->peer = kind == NSPY_RAW_PROXY_OP ? raw->peer : -1;
+	event->peer = event->kind == NSPY_RAW_PROXY_OP ? raw->peer : -1;
 	event->sends = raw->flags & NSPY_RAW_SENDS;
-	event->timed = raw->flags & NSPY_RAW_TIMED;
+	event->timed = kind == NSPY_RAW_KERNEL;
 	event->start = raw->ticks;
 	event->gpu_start = event->timed ? raw->x : 0;
 	/* A pool never moves its nodes; that of the parent may have been given up just now. */
@@ -232,7 +240,9 @@ static void leave_state(struct event *event, uint64_t ticks)
 	event->changed = ticks;
 }
 
-static bool change_event(const struct nspy_raw *raw)
+static bool stop_event(const struct item *raw);
+
+static bool change_event(const struct item *raw)
 {
 	struct event *event = nspy_pool_find(&as.events, raw->handle);
 
@@ -240,7 +250,7 @@ static bool change_event(const struct nspy_raw *raw)
 		return false;
 	if (event->kind == NSPY_RAW_KERNEL) {
 		event->gpu_stop = raw->x;
-		return true;
+		return stop_event(raw);
 	}
 	leave_state(event, raw->ticks);
 	event->state = raw->state;
@@ -265,7 +275,7 @@ static void count_step(struct event *event)
 		row->counter[i] += event->wait[i];
 }
 
-static bool stop_event(const struct nspy_raw *raw)
+static bool stop_event(const struct item *raw)
 {
 	struct event *event = nspy_pool_find(&as.events, raw->handle);
 
@@ -283,10 +293,10 @@ static bool stop_event(const struct nspy_raw *raw)
 
 /* --- the rings --- */
 
-static bool apply(const struct nspy_raw *raw, bool last_try)
+static bool apply(const struct item *raw, bool last_try)
 {
 	unsigned int kind = nspy_handle_event(raw->handle);
-	bool is_op = kind <= NSPY_RAW_COPY;
+	bool is_op = kind && kind <= NSPY_RAW_COPY;
 
 	switch (raw->what) {
 	case NSPY_RAW_START:
@@ -298,10 +308,12 @@ static bool apply(const struct nspy_raw *raw, bool last_try)
 	}
 }
 
-static void count(const struct nspy_raw *raw)
+static void count(const struct item *raw)
 {
 	as.sums[NSPY_PROF_SUM_STARTED] += raw->what == NSPY_RAW_START;
-	as.sums[NSPY_PROF_SUM_STOPPED] += raw->what == NSPY_RAW_STOP;
+	as.sums[NSPY_PROF_SUM_STOPPED] +=
+		raw->what == NSPY_RAW_STOP ||
+		(raw->what == NSPY_RAW_STATE && nspy_handle_event(raw->handle) == NSPY_RAW_KERNEL);
 	as.sums[NSPY_PROF_SUM_STATES] += raw->what == NSPY_RAW_STATE;
 }
 
@@ -309,7 +321,7 @@ static void count(const struct nspy_raw *raw)
  * What was told earlier may be found later, if two threads share a ring and one was stopped in the
  * middle of its record. So what matches nothing is tried again after the next reading.
  */
-static void take_in(const struct nspy_raw *raw)
+static void take_in(const struct item *raw)
 {
 	count(raw);
 	if (apply(raw, as.retries == RETRIES))
@@ -318,6 +330,44 @@ static void take_in(const struct nspy_raw *raw)
 		memcpy(&as.retry[as.retries++], raw, sizeof(*raw));
 	else
 		as.sums[NSPY_PROF_SUM_UNMATCHED]++;
+}
+
+static void read_one(unsigned int ring)
+{
+	struct nspy_raw *raw = nspy_raw_peek(ring);
+	struct item item = {
+		.ticks = raw->ticks,
+		.x = raw->x,
+		.y = raw->y,
+		.peer = raw->peer,
+		.context = raw->context,
+		.what = raw->what,
+		.flags = raw->flags,
+		.state = raw->state,
+		.func = raw->func,
+		.algo = raw->algo,
+		.proto = raw->proto,
+		.datatype = raw->datatype,
+		.channels = raw->channels,
+	};
+	uint64_t end = NSPY_RAW_READ;
+
+	if (item.what == NSPY_RAW_START) {
+		uint64_t position = atomic_load_explicit(&raw->turn, memory_order_relaxed) - 1;
+
+		item.handle = nspy_handle_make(item.state, ring, position);
+		item.parent = raw->ref;
+		end = atomic_exchange_explicit(&raw->end, NSPY_RAW_READ, memory_order_acq_rel);
+	} else {
+		item.handle = raw->ref;
+	}
+	nspy_raw_read(ring);
+	take_in(&item);
+	if (end >> 63)
+		return;
+	item.what = NSPY_RAW_STOP;
+	item.ticks = end;
+	take_in(&item);
 }
 
 /* Over all rings the record that was written first, if it was before `limit`. */
@@ -357,8 +407,7 @@ void nspy_assemble_read(bool last)
 
 	as.read = 0;
 	while ((ring = first_ring(limit)) >= 0) {
-		take_in(nspy_raw_peek((unsigned int)ring));
-		nspy_raw_read((unsigned int)ring);
+		read_one((unsigned int)ring);
 		as.read++;
 	}
 	try_again(last ? as.retries : waiting);
@@ -431,7 +480,7 @@ void nspy_assemble_sums(uint64_t *ret)
 	ret[NSPY_PROF_SUM_DROPPED] += nspy_raw_dropped();
 }
 
-bool nspy_assemble_is_busy(void)
+uint32_t nspy_assemble_busy(void)
 {
-	return as.read > NSPY_PROF_RING_SLOTS / 64 || as.in_ops > OPS / 4;
+	return as.in_ops > OPS / 4 ? OPS : as.read;
 }

@@ -48,7 +48,7 @@ void nspy_assemble_waits(nspy_assemble_wait *out);
 /* enum nspy_prof_sum */
 void nspy_assemble_sums(uint64_t *ret);
 
-/* More than a few operations wait to be finished, or many events came at the latest reading. */
-bool nspy_assemble_is_busy(void);
+/* Records of the latest reading; many also if many operations wait to be finished. */
+uint32_t nspy_assemble_busy(void);
 
 #endif

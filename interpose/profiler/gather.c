@@ -350,14 +350,17 @@ static bool tick(uint64_t now_ns, bool last)
 static uint64_t period_ns(void)
 {
 	uint64_t level;
+	uint32_t busy;
 
 	if (pub.run_id != nspy_core.id.run_id || !pub.out.data)
 		return UINT64_MAX;
 	level = nspy_raw_level();
-	if (level > NSPY_PROF_RING_SLOTS / 2)
+	busy = nspy_assemble_busy();
+	if (level > NSPY_PROF_RING_SLOTS / 4)
 		return 1000000ull;
-	return level > NSPY_PROF_RING_SLOTS / 64 || nspy_assemble_is_busy() ? 10000000ull
-									    : UINT64_MAX;
+	if (busy > NSPY_PROF_RING_SLOTS / 64)
+		return 10000000ull;
+	return busy ? 40000000ull : UINT64_MAX;
 }
 
 bool nspy_prof_gather_start(void)

@@ -167,15 +167,16 @@ static void *write_start(const struct nspy_prof_context *context, const struct n
 		return NULL;
 	handle = nspy_handle_make(note->event, ring, position);
 	raw->ticks = nspy_ticks();
-	raw->handle = handle;
-	raw->parent = note->parent;
+	raw->ref = note->parent;
+	atomic_store_explicit(&raw->end, NSPY_RAW_OPEN(position & NSPY_HANDLE_POSITION),
+			      memory_order_relaxed);
 	raw->x = note->x;
 	raw->y = note->y;
 	raw->peer = note->peer;
 	raw->context = context ? atomic_load_explicit(&context->id, memory_order_relaxed) : 0;
 	raw->what = NSPY_RAW_START;
 	raw->flags = note->flags;
-	raw->state = 0;
+	raw->state = note->event;
 	raw->func = note->func;
 	raw->algo = note->algo;
 	raw->proto = note->proto;
@@ -185,7 +186,7 @@ static void *write_start(const struct nspy_prof_context *context, const struct n
 	return (void *)(uintptr_t)handle;
 }
 
-static void write_change(uint64_t handle, uint8_t what, int state, uint64_t x, uint8_t flags)
+static void write_change(uint64_t handle, uint8_t what, uint64_t ticks, int state, uint64_t x)
 {
 	unsigned int ring;
 	uint64_t position;
@@ -193,12 +194,11 @@ static void write_change(uint64_t handle, uint8_t what, int state, uint64_t x, u
 
 	if (nspy_unlikely(!raw))
 		return;
-	raw->ticks = nspy_ticks();
-	raw->handle = handle;
+	raw->ticks = ticks;
+	raw->ref = handle;
 	raw->x = x;
 	raw->what = what;
 	raw->state = (uint8_t)state;
-	raw->flags = flags;
 	nspy_raw_done(raw, position);
 }
 
@@ -207,10 +207,13 @@ static uint8_t captured(uint64_t parent)
 	return parent == (uintptr_t)NSPY_HANDLE_CAPTURED ? NSPY_RAW_CAPTURED : 0;
 }
 
-static struct note note_proxy_op(uint64_t parent, const struct nspy_proxy_op *op)
+static struct note note_proxy_op(const struct nspy_prof_context *context, uint64_t parent,
+				 const struct nspy_proxy_op *op)
 {
+	/* Of another process's context we do not know what it is asked for. */
+	bool steps = !context || context->ours_mask & NSPY_PROFILE_PROXY_STEP;
 	struct note note = {
-		.event = NSPY_RAW_PROXY_OP,
+		.event = steps ? NSPY_RAW_PROXY_STEPS : NSPY_RAW_PROXY_OP,
 		.parent = parent,
 		.peer = op->peer,
 		.flags = op->is_send ? NSPY_RAW_SENDS : 0,
@@ -295,17 +298,16 @@ static struct note p2p_v1(uint64_t parent, const struct nspy_p2p_v1 *p2p)
 static struct note note_kernel(uint64_t parent, uint64_t timer, bool timed)
 {
 	return (struct note){
-		.event = NSPY_RAW_KERNEL,
+		.event = timed ? NSPY_RAW_KERNEL : NSPY_RAW_KERNEL_HOST,
 		.parent = parent,
 		.x = timer,
-		.flags = timed ? NSPY_RAW_TIMED : 0,
 	};
 }
 
 /* What all versions treat alike. A step's context may be another process's: its parent is not. */
 #define COMMON_CASES                                                                               \
 	case NSPY_PROFILE_PROXY_OP:                                                                \
-		note = note_proxy_op(parent, &d->proxy_op);                                        \
+		note = note_proxy_op(context, parent, &d->proxy_op);                                        \
 		break;                                                                             \
 	case NSPY_PROFILE_PROXY_STEP:                                                              \
 		note = (struct note){.event = NSPY_RAW_STEP, .parent = parent};                    \
@@ -461,8 +463,15 @@ nspy_prof_note_start *const nspy_prof_note_starts[] = {
 
 void nspy_prof_note_stop(uint64_t handle)
 {
-	if (nspy_handle_event(handle))
-		write_change(handle, NSPY_RAW_STOP, 0, 0, 0);
+	unsigned int event = nspy_handle_event(handle);
+	uint64_t ticks;
+
+	/* A kernel's end has been told with its time. */
+	if (!event || event == NSPY_RAW_KERNEL)
+		return;
+	ticks = nspy_ticks();
+	if (!nspy_raw_ends_in_place(event) || !nspy_raw_end(handle, ticks))
+		write_change(handle, NSPY_RAW_STOP, ticks, 0, 0);
 }
 
 void nspy_prof_note_state(unsigned int api, uint64_t handle, int state, const void *args)
@@ -472,11 +481,11 @@ void nspy_prof_note_state(unsigned int api, uint64_t handle, int state, const vo
 
 	if (event == NSPY_RAW_KERNEL) {
 		if (new &&state == NSPY_PROFILE_KERNEL_CH_STOP)
-			write_change(handle, NSPY_RAW_STATE, state, new->timer, NSPY_RAW_TIMED);
+			write_change(handle, NSPY_RAW_STATE, nspy_ticks(), state, new->timer);
 		return;
 	}
 	if (event == NSPY_RAW_STEP &&
 	    ((state >= NSPY_PROFILE_SEND_GPU_WAIT && state <= NSPY_PROFILE_RECV_GPU_WAIT) ||
 	     state == NSPY_PROFILE_SEND_PEER_WAIT))
-		write_change(handle, NSPY_RAW_STATE, state, new ? new->bytes : 0, 0);
+		write_change(handle, NSPY_RAW_STATE, nspy_ticks(), state, new ? new->bytes : 0);
 }

@@ -56,14 +56,30 @@ struct nspy_raw *nspy_raw_take(uint64_t *ret_position, unsigned int *ret_ring)
 	} while (!atomic_compare_exchange_weak_explicit(
 		&ring->head, &at, at + 1, memory_order_relaxed, memory_order_relaxed));
 	*ret_position = at;
+	/* The reader has had these lines. */
+	__builtin_prefetch(&ring->slot[(at + 4) % NSPY_PROF_RING_SLOTS], 1);
 	return &ring->slot[at % NSPY_PROF_RING_SLOTS];
 }
 
-const struct nspy_raw *nspy_raw_peek(unsigned int index)
+bool nspy_raw_end(uint64_t handle, uint64_t ticks)
+{
+	struct nspy_raw_ring *rings = __atomic_load_n(&nspy_raw_rings, __ATOMIC_ACQUIRE);
+	uint64_t position = handle & NSPY_HANDLE_POSITION, open = NSPY_RAW_OPEN(position);
+	struct nspy_raw *raw;
+
+	if (!rings)
+		return false;
+	raw = &rings[nspy_handle_ring(handle)].slot[position % NSPY_PROF_RING_SLOTS];
+	/* Only this very event's word has this value, whatever else has come to lie there. */
+	return atomic_compare_exchange_strong_explicit(&raw->end, &open, ticks,
+						       memory_order_release, memory_order_relaxed);
+}
+
+struct nspy_raw *nspy_raw_peek(unsigned int index)
 {
 	struct nspy_raw_ring *ring = nspy_raw_rings + index;
 	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
-	const struct nspy_raw *raw = &ring->slot[tail % NSPY_PROF_RING_SLOTS];
+	struct nspy_raw *raw = &ring->slot[tail % NSPY_PROF_RING_SLOTS];
 
 	/* Taken but not filled in yet: its thread will come back to it. */
 	return atomic_load_explicit(&raw->turn, memory_order_acquire) == tail + 1 ? raw : NULL;

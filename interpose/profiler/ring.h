@@ -5,6 +5,9 @@
  * threads that rarely meet; a place is taken with one compare-and-swap, nobody waits for anybody.
  * What finds no room is counted and forgotten.
  *
+ * The end of an event is written into the record of its start as long as that has not been read,
+ * unless more records of it may come in between. That halves what callbacks write.
+ *
  * A handle that NCCL keeps for us is no pointer: it names the place of the event's start, and means
  * nothing where it is wrong, old or of another process.
  */
@@ -18,13 +21,13 @@
 #include "export.h"
 
 #define NSPY_PROF_RINGS      8u
-#define NSPY_PROF_RING_SLOTS 8192u /* 64 bytes each */
+#define NSPY_PROF_RING_SLOTS 16384u /* 64 bytes each */
 
 /* What a record in a ring says. */
 enum nspy_raw_what {
-	NSPY_RAW_START = 1, /* of the event that `handle` names */
-	NSPY_RAW_STOP = 2,  /* */
-	NSPY_RAW_STATE = 3, /* state, and x = bytes or GPU time */
+	NSPY_RAW_START = 1, /* of an event whose handle is this place */
+	NSPY_RAW_STOP = 2,  /* of the event `ref` */
+	NSPY_RAW_STATE = 3, /* of the event `ref`: state, and x = bytes or GPU time */
 };
 
 /* Of an event that we keep: the kind in its handle. */
@@ -34,27 +37,34 @@ enum nspy_raw_event {
 	NSPY_RAW_COPY = 3,
 	NSPY_RAW_PROXY_OP = 4,
 	NSPY_RAW_STEP = 5,
-	NSPY_RAW_KERNEL = 6,
-	NSPY_RAW_EVENT_COUNT = 7
+	NSPY_RAW_KERNEL = 6,       /* with times of the GPU: the state that tells them is its end */
+	NSPY_RAW_KERNEL_HOST = 7,  /* without */
+	NSPY_RAW_PROXY_STEPS = 8,  /* a network operation whose steps are told too */
+	NSPY_RAW_EVENT_COUNT = 9
 };
 
 enum nspy_raw_flag {
 	NSPY_RAW_CAPTURED = 1,
 	NSPY_RAW_FOREIGN = 2, /* of another process: context and parent are not ours */
 	NSPY_RAW_SENDS = 4,
-	NSPY_RAW_TIMED = 8, /* x is a time of the GPU */
 };
+
+/* Values of `end` that are no time: this event goes on (no other has the same), or it was read. */
+#define NSPY_RAW_OPEN(position) (1ull << 63 | (position))
+#define NSPY_RAW_READ           UINT64_MAX
 
 struct nspy_raw {
 	_Atomic uint64_t turn; /* position + 1 once the rest is there */
 	uint64_t ticks;
-	uint64_t handle;
-	uint64_t parent;  /* handle of the event that it belongs to, 0 = none */
-	uint64_t x;       /* sequence number; bytes; time of the GPU */
-	uint64_t y;       /* coll, p2p: count */
-	int32_t peer;     /* or root */
-	uint32_t context; /* 0 = none */
-	uint8_t what, flags, state, func, algo, proto, datatype, channels;
+	uint64_t ref;         /* START: the event above, 0 = none; else the event itself */
+	uint64_t x;           /* sequence number; bytes; time of the GPU */
+	uint64_t y;           /* count */
+	_Atomic uint64_t end; /* START: when the event ended, or one of the above */
+	int32_t peer;         /* or root */
+	uint32_t context;     /* 0 = none */
+	uint8_t what, flags;
+	uint8_t state; /* START: enum nspy_raw_event */
+	uint8_t func, algo, proto, datatype, channels;
 };
 _Static_assert(sizeof(struct nspy_raw) == 64, "one cache line");
 
@@ -82,8 +92,17 @@ static inline void nspy_raw_done(struct nspy_raw *raw, uint64_t position)
 	atomic_store_explicit(&raw->turn, position + 1, memory_order_release);
 }
 
+/* Whether the end of such an event may stand in the record of its start. */
+static inline bool nspy_raw_ends_in_place(unsigned int event)
+{
+	return event != NSPY_RAW_STEP && event != NSPY_RAW_PROXY_STEPS;
+}
+
+/* Writes the end of an event into the record of its start. false: that has been read, or ended. */
+bool nspy_raw_end(uint64_t handle, uint64_t ticks);
+
 /* The oldest record of a ring, or NULL; stays until nspy_raw_read. context: writer thread. */
-const struct nspy_raw *nspy_raw_peek(unsigned int ring);
+struct nspy_raw *nspy_raw_peek(unsigned int ring);
 void nspy_raw_read(unsigned int ring);
 /* Records that wait, of the fullest ring. */
 uint64_t nspy_raw_level(void);
@@ -109,6 +128,11 @@ static inline unsigned int nspy_handle_event(uint64_t handle)
 	unsigned int event = (unsigned int)(handle >> 44) & 15u;
 
 	return handle >> 48 == NSPY_HANDLE_TAG && event < NSPY_RAW_EVENT_COUNT ? event : 0;
+}
+
+static inline unsigned int nspy_handle_ring(uint64_t handle)
+{
+	return (unsigned int)(handle >> 40) & (NSPY_PROF_RINGS - 1);
 }
 
 #endif
