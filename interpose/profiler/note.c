@@ -24,6 +24,11 @@
 #define MASK_STEPS   (MASK_OPS | NSPY_PROFILE_PROXY_STEP)
 #define MASK_KERNELS (MASK_OPS | NSPY_PROFILE_KERNEL_CH)
 
+/* Kinds that become records; of the others nothing is touched. */
+#define KEPT                                                                                       \
+	(NSPY_PROFILE_COLL | NSPY_PROFILE_P2P | NSPY_PROFILE_PROXY_OP | NSPY_PROFILE_PROXY_STEP |  \
+	 NSPY_PROFILE_KERNEL_CH)
+
 struct nspy_prof_context nspy_prof_contexts[NSPY_PROF_CONTEXTS];
 
 /* --- contexts --- */
@@ -307,7 +312,7 @@ static struct note note_kernel(uint64_t parent, uint64_t timer, bool timed)
 /* What all versions treat alike. A step's context may be another process's: its parent is not. */
 #define COMMON_CASES                                                                               \
 	case NSPY_PROFILE_PROXY_OP:                                                                \
-		note = note_proxy_op(context, parent, &d->proxy_op);                                        \
+		note = note_proxy_op(context, parent, &d->proxy_op);                               \
 		break;                                                                             \
 	case NSPY_PROFILE_PROXY_STEP:                                                              \
 		note = (struct note){.event = NSPY_RAW_STEP, .parent = parent};                    \
@@ -325,10 +330,13 @@ static void *finish(const struct nspy_prof_context *context, const struct note *
 
 static void *start_v1(const void *pointer, uint64_t parent, const void *descr)
 {
-	struct nspy_prof_context *context = nspy_prof_context_of(pointer);
 	const struct nspy_descr_v1 *d = descr;
+	struct nspy_prof_context *context;
 	struct note note;
 
+	if (!(d->type & KEPT))
+		return NULL;
+	context = nspy_prof_context_of(pointer);
 	switch (d->type) {
 	case NSPY_PROFILE_COLL:
 		learn_hash(context, d->coll.comm_hash);
@@ -345,10 +353,13 @@ static void *start_v1(const void *pointer, uint64_t parent, const void *descr)
 
 static void *start_v2(const void *pointer, uint64_t parent, const void *descr)
 {
-	struct nspy_prof_context *context = nspy_prof_context_of(pointer);
 	const struct nspy_descr_v2 *d = descr;
+	struct nspy_prof_context *context;
 	struct note note;
 
+	if (!(d->type & KEPT))
+		return NULL;
+	context = nspy_prof_context_of(pointer);
 	switch (d->type) {
 	case NSPY_PROFILE_COLL:
 		learn_hash(context, d->coll.comm_hash);
@@ -366,10 +377,13 @@ static void *start_v2(const void *pointer, uint64_t parent, const void *descr)
 
 static void *start_v3(const void *pointer, uint64_t parent, const void *descr)
 {
-	struct nspy_prof_context *context = nspy_prof_context_of(pointer);
 	const struct nspy_descr_v3 *d = descr;
+	struct nspy_prof_context *context;
 	struct note note;
 
+	if (!(d->type & KEPT))
+		return NULL;
+	context = nspy_prof_context_of(pointer);
 	switch (d->type) {
 	case NSPY_PROFILE_COLL:
 		learn_hash(context, d->coll.comm_hash);
@@ -390,10 +404,13 @@ static void *start_v3(const void *pointer, uint64_t parent, const void *descr)
 
 static void *start_v4(const void *pointer, uint64_t parent, const void *descr)
 {
-	struct nspy_prof_context *context = nspy_prof_context_of(pointer);
 	const struct nspy_descr_v4 *d = descr;
+	struct nspy_prof_context *context;
 	struct note note;
 
+	if (!(d->type & KEPT))
+		return NULL;
+	context = nspy_prof_context_of(pointer);
 	switch (d->type) {
 	case NSPY_PROFILE_COLL:
 		note = NOTE_COLL(parent, &d->coll);
@@ -412,10 +429,18 @@ static void *start_v4(const void *pointer, uint64_t parent, const void *descr)
 /* Also for version 6, whose descriptor begins as this one. */
 static void *start_v5(const void *pointer, uint64_t parent, const void *descr)
 {
-	struct nspy_prof_context *context = nspy_prof_context_of(pointer);
 	const struct nspy_descr_v5 *d = descr;
+	struct nspy_prof_context *context;
 	struct note note;
 
+	/* Of these we keep one bit, in the handle itself, for what comes below. */
+	if (d->type == NSPY_PROFILE_COLL_API)
+		return d->coll_api.captured ? NSPY_HANDLE_CAPTURED : NULL;
+	if (d->type == NSPY_PROFILE_P2P_API)
+		return d->p2p_api.captured ? NSPY_HANDLE_CAPTURED : NULL;
+	if (!(d->type & KEPT))
+		return NULL;
+	context = nspy_prof_context_of(pointer);
 	switch (d->type) {
 	case NSPY_PROFILE_COLL:
 		note = NOTE_COLL(parent, &d->coll.as_v4);
@@ -426,11 +451,6 @@ static void *start_v5(const void *pointer, uint64_t parent, const void *descr)
 	case NSPY_PROFILE_KERNEL_CH:
 		note = note_kernel(parent, d->kernel.timer, true);
 		break;
-	/* Of these we keep one bit, in the handle itself, for what comes below. */
-	case NSPY_PROFILE_COLL_API:
-		return d->coll_api.captured ? NSPY_HANDLE_CAPTURED : NULL;
-	case NSPY_PROFILE_P2P_API:
-		return d->p2p_api.captured ? NSPY_HANDLE_CAPTURED : NULL;
 		COMMON_CASES;
 	}
 	return finish(context, &note);
@@ -438,7 +458,6 @@ static void *start_v5(const void *pointer, uint64_t parent, const void *descr)
 
 static void *start_v6(const void *pointer, uint64_t parent, const void *descr)
 {
-	struct nspy_prof_context *context = nspy_prof_context_of(pointer);
 	const struct nspy_descr_v6 *d = descr;
 	struct note note;
 
@@ -454,7 +473,7 @@ static void *start_v6(const void *pointer, uint64_t parent, const void *descr)
 		.func = nspy_prof_func(d->ce_coll.func),
 		.datatype = nspy_prof_datatype(d->ce_coll.datatype),
 	};
-	return finish(context, &note);
+	return finish(nspy_prof_context_of(pointer), &note);
 }
 
 nspy_prof_note_start *const nspy_prof_note_starts[] = {

@@ -37,9 +37,9 @@ enum nspy_raw_event {
 	NSPY_RAW_COPY = 3,
 	NSPY_RAW_PROXY_OP = 4,
 	NSPY_RAW_STEP = 5,
-	NSPY_RAW_KERNEL = 6,       /* with times of the GPU: the state that tells them is its end */
-	NSPY_RAW_KERNEL_HOST = 7,  /* without */
-	NSPY_RAW_PROXY_STEPS = 8,  /* a network operation whose steps are told too */
+	NSPY_RAW_KERNEL = 6,      /* with times of the GPU: the state that tells them is its end */
+	NSPY_RAW_KERNEL_HOST = 7, /* without */
+	NSPY_RAW_PROXY_STEPS = 8, /* a network operation whose steps are told too */
 	NSPY_RAW_EVENT_COUNT = 9
 };
 
@@ -110,9 +110,10 @@ uint64_t nspy_raw_dropped(void);
 
 /* --- handles --- */
 
-#define NSPY_HANDLE_TAG      0xC5A7ull /* no address of a user's has these high bits */
-#define NSPY_HANDLE_CAPTURED ((void *)(uintptr_t)(NSPY_HANDLE_TAG << 48)) /* a captured API call   \
-									   */
+#define NSPY_HANDLE_TAG 0xC5A7ull /* no address of a user's has these high bits */
+#define NSPY_HANDLE_CAPTURED                                                                       \
+	((void *)(uintptr_t)(NSPY_HANDLE_TAG << 48)) /* a captured API call                        \
+						      */
 #define NSPY_HANDLE_POSITION ((1ull << 40) - 1)
 
 static inline uint64_t nspy_handle_make(enum nspy_raw_event event, unsigned int ring,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a profiler plugin's callbacks cost per collective at 1, 8 and 16 channels, beside a plugin
- * that does nothing and is sent the same events. Others (NVIDIA's Inspector, say) may be named: they
- * are driven by the same host in the same run. Events come in bursts, as they do in training; each
- * plugin gets those that NCCL would send for the mask that it asked for, with two network operations
- * for each channel.
+ * that does nothing and is sent the same events. Others (NVIDIA's Inspector, say) may be named:
+ * they are driven by the same host in the same run. Events come in bursts, as they do in training;
+ * each plugin gets those that NCCL would send for the mask that it asked for, with two network
+ * operations for each channel.
  *
  * usage: bench_profiler LIBNCCLSPY [PLUGIN...]     version 5 of the interface
  */
@@ -17,9 +17,9 @@
 #include "drive.h"
 
 #define VERSION  5u
-#define ROUNDS   120
-#define BURST    60
-#define PAUSE_US 12000
+#define ROUNDS   101
+#define BURST    20
+#define PAUSE_US 30000
 
 /* --- the plugin that does nothing --- */
 

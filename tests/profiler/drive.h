@@ -46,6 +46,9 @@ int drive_init(struct drive_comm *comm, const struct drive *drive, uint64_t hash
 	       int rank);
 int drive_finalize(struct drive_comm *comm);
 
+/* What an earlier event has left where a handle is expected. Not every plugin overwrites it. */
+extern void *drive_stale;
+
 /* Begins and ends the host's part of an AllReduce; the handle stays valid as a parent. */
 void drive_coll(const struct drive_comm *comm, struct drive_op *op);
 /* A Send to `peer`. */
