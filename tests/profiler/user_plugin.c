@@ -33,11 +33,12 @@ static bool is_event(const void *handle)
 	return event >= events && event < events + used && event->kind >= 0;
 }
 
-static int begin(void **context, int *mask)
+static int begin(void **context, int *mask, bool is_wrong)
 {
 	const char *wanted = getenv("USER_MASK");
 
 	pthread_mutex_lock(&lock);
+	wrong += is_wrong;
 	*context = &open_contexts;
 	*mask = wanted ? (int)strtol(wanted, NULL, 0) : 0;
 	contexts++;
@@ -115,7 +116,7 @@ static int finalize(void *context)
 #define ENTRY init_v1
 static int init(void **context, int *mask)
 {
-	return begin(context, mask);
+	return begin(context, mask, false);
 }
 #elif USER_VERSION == 4
 #define ENTRY init_v4
@@ -123,8 +124,8 @@ static int init(void **context, int *mask, const char *name, uint64_t hash, int 
 		int rank, void *log)
 {
 	(void)log;
-	wrong += strcmp(name, "drive") != 0 || !hash || nodes != 2 || nranks != 2 || rank != 0;
-	return begin(context, mask);
+	return begin(context, mask,
+		     strcmp(name, "drive") != 0 || !hash || nodes != 2 || nranks != 2 || rank != 0);
 }
 #else
 #define ENTRY init_v5
@@ -132,8 +133,8 @@ static int init(void **context, uint64_t hash, int *mask, const char *name, int 
 		int rank, void *log)
 {
 	(void)log;
-	wrong += strcmp(name, "drive") != 0 || !hash || nodes != 2 || nranks != 2 || rank != 0;
-	return begin(context, mask);
+	return begin(context, mask,
+		     strcmp(name, "drive") != 0 || !hash || nodes != 2 || nranks != 2 || rank != 0);
 }
 #endif
 
