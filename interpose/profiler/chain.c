@@ -161,8 +161,15 @@ static int start(unsigned int version, void *pointer, void **handle, void *descr
 {
 	const struct nspy_profiler_table *table = atomic_load(&theirs[version]);
 	const struct nspy_prof_context *context = nspy_prof_context_of(pointer);
-	/* The union of all is the largest; a copy, because NCCL may use its own again. */
-	struct nspy_descr_v6 copy;
+	/* A copy, because NCCL may use its own again. Not all newer versions are larger. */
+	union {
+		struct nspy_descr_v1 v1;
+		struct nspy_descr_v2 v2;
+		struct nspy_descr_v3 v3;
+		struct nspy_descr_v4 v4;
+		struct nspy_descr_v5 v5;
+		struct nspy_descr_v6 v6;
+	} copy;
 	void *ours, *their_handle = NULL;
 	uint64_t parent;
 	int ret = 0;
