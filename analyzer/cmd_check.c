@@ -83,6 +83,15 @@ static int decode_note(const uint8_t *payload, size_t bytes)
 	return rc;
 }
 
+static int decode_prof(const uint8_t *payload, size_t bytes)
+{
+	struct nspy_prof_view prof = {0};
+	int rc = nspy_prof_ingest(&prof, payload, bytes);
+
+	nspy_prof_done(&prof);
+	return rc;
+}
+
 static int decode(const struct nspy_chunk_info *info, const uint8_t *payload,
 		  struct nspy_loader *scratch)
 {
@@ -99,6 +108,8 @@ static int decode(const struct nspy_chunk_info *info, const uint8_t *payload,
 		return decode_net(payload, info->raw_bytes);
 	if (info->kind == NSPY_CHUNK_NOTE)
 		return decode_note(payload, info->raw_bytes);
+	if (info->kind == NSPY_CHUNK_PROF)
+		return decode_prof(payload, info->raw_bytes);
 	return 0;
 }
 

@@ -119,6 +119,9 @@ static void dump_chunk(struct nspy_dump *dump, struct nspy_loader *loader, struc
 	case NSPY_CHUNK_NOTE:
 		nspy_dump_note(dump, proc, info->last_ns, payload, info->raw_bytes);
 		break;
+	case NSPY_CHUNK_PROF:
+		nspy_dump_prof(dump, proc, payload, info->raw_bytes);
+		break;
 	default:
 		break;
 	}

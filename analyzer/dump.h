@@ -33,6 +33,10 @@ void nspy_dump_net(const struct nspy_dump *dump, const struct nspy_proc *proc, u
 void nspy_dump_note(const struct nspy_dump *dump, const struct nspy_proc *proc, uint64_t when_ns,
 		    const uint8_t *payload, size_t bytes);
 
+/* The records of a PROF chunk. */
+void nspy_dump_prof(const struct nspy_dump *dump, const struct nspy_proc *proc,
+		    const uint8_t *payload, size_t bytes);
+
 struct cJSON;
 /* Begins a line in both forms: time, process, kind. */
 struct cJSON *nspy_dump_start(const struct nspy_proc *proc, const char *kind, uint64_t mono_ns,

@@ -86,6 +86,9 @@ static int load_chunk(struct nspy_loader *loader, struct nspy_proc *proc,
 	case NSPY_CHUNK_NOTE:
 		saw(proc, info->last_ns);
 		return nspy_account_ingest(&proc->account, payload, info->raw_bytes);
+	case NSPY_CHUNK_PROF:
+		saw(proc, info->last_ns);
+		return nspy_prof_ingest(&proc->prof, payload, info->raw_bytes);
 	default: /* of a newer version: not for us */
 		return 0;
 	}

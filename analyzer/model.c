@@ -69,6 +69,7 @@ static void drop_records(struct nspy_proc *proc)
 	nspy_map_done(&proc->memory.pieces);
 	nspy_net_done(&proc->net);
 	nspy_account_done(&proc->account);
+	nspy_prof_done(&proc->prof);
 	free(proc->open);
 	free(proc->waits);
 	free(proc->stalls);

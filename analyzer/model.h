@@ -23,6 +23,7 @@
 #include "map.h"
 #include "net.h"
 #include "timed.h"
+#include "prof.h"
 #include "trace_reader.h"
 #include "util.h"
 
@@ -294,6 +295,7 @@ struct nspy_proc {
 	struct nspy_memory memory;
 	struct nspy_net_view net;
 	struct nspy_account account; /* of a part: see nspy_proc_account */
+	struct nspy_prof_view prof;
 	struct nspy_trouble *troubles;
 	size_t trouble_count, trouble_capacity;
 };

@@ -267,6 +267,7 @@ static struct nspy_proc *make_part(struct nspy_model *model, const struct split 
 	into->exit = proc->exit;
 	into->live_read = proc->live_read;
 	into->net = proc->net; /* shared: nobody can tell whose it is */
+	into->prof = proc->prof;
 	into->sync_ns = proc->sync_ns;
 	into->longest_sync_ns = proc->longest_sync_ns;
 	into->waits = choose_calls(split, part, proc->waits, proc->wait_count, &into->wait_count);

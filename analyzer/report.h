@@ -85,6 +85,10 @@ struct cJSON *nspy_report_network_json(const struct nspy_report *report);
 void nspy_report_bandwidth(const struct nspy_report *report, struct nspy_texts *ret);
 struct cJSON *nspy_report_bandwidth_json(const struct nspy_report *report);
 
+/* Lines about operations and waits as NCCL's profiler interface told them; none without it. */
+void nspy_report_profiler(const struct nspy_report *report, struct nspy_texts *ret);
+struct cJSON *nspy_report_profiler_json(const struct nspy_report *report);
+
 /* Lines about lost time and steps; none if too little was lost to matter. */
 void nspy_report_costs(const struct nspy_report *report, struct nspy_texts *ret);
 struct cJSON *nspy_report_costs_json(const struct nspy_report *report);

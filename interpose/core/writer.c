@@ -40,7 +40,7 @@
 #define SIBLING_NS      2000000000ull
 #define ACCOUNT_NS      60000000000ull
 
-const struct nspy_part *nspy_part;
+const struct nspy_part *nspy_parts[NSPY_PART_COUNT];
 
 struct schedule {
 	uint64_t period_ns;
@@ -93,11 +93,27 @@ static void flush(struct schedule *s, uint64_t now, bool force)
 }
 
 /* What others have to write. */
-static bool tick_part(uint64_t now, bool last)
+static bool tick_parts(uint64_t now, bool last)
 {
-	const struct nspy_part *part = __atomic_load_n(&nspy_part, __ATOMIC_ACQUIRE);
+	bool ok = true;
 
-	return !part || part->tick(now, last);
+	for (int i = 0; i < NSPY_PART_COUNT; i++) {
+		const struct nspy_part *part = __atomic_load_n(&nspy_parts[i], __ATOMIC_ACQUIRE);
+
+		ok &= !part || part->tick(now, last);
+	}
+	return ok;
+}
+
+static uint64_t period_of_parts(uint64_t period_ns)
+{
+	for (int i = 0; i < NSPY_PART_COUNT; i++) {
+		const struct nspy_part *part = __atomic_load_n(&nspy_parts[i], __ATOMIC_ACQUIRE);
+		uint64_t wanted = part && part->period_ns ? part->period_ns() : UINT64_MAX;
+
+		period_ns = wanted < period_ns ? wanted : period_ns;
+	}
+	return period_ns;
 }
 
 static bool keeps(void)
@@ -120,7 +136,7 @@ static void rest(struct schedule *s)
 /* Writes all that is in memory, in any mode. false: the disk refused it. */
 static bool write_all(uint64_t now)
 {
-	return nspy_drain_pages() && nspy_state_write_checkpoint(now) && tick_part(now, false) &&
+	return nspy_drain_pages() && nspy_state_write_checkpoint(now) && tick_parts(now, false) &&
 	       nspy_account_write();
 }
 
@@ -165,7 +181,7 @@ static void keep(struct schedule *s, uint64_t now)
 	flush(s, now, false);
 	if (now >= s->retry_after && !nspy_state_write_if_due(now, false))
 		s->retry_after = now + RETRY_NS;
-	if (now >= s->retry_after && !tick_part(now, false))
+	if (now >= s->retry_after && !tick_parts(now, false))
 		s->retry_after = now + RETRY_NS;
 	if (!s->next_account)
 		s->next_account = now + ACCOUNT_NS;
@@ -202,6 +218,8 @@ static void tick(struct schedule *s)
 	    !atomic_load_explicit(&nspy_core.watching, memory_order_relaxed))
 		nspy_say_flush();
 	nspy_service_write();
+	if (keeps())
+		s->period_ns = period_of_parts(s->period_ns);
 }
 
 /* A process that fails has something to tell, if it was watched. */
@@ -231,7 +249,7 @@ static void finish(struct schedule *s)
 	else
 		nspy_drain_forget_all();
 	if (wanted)
-		(void)tick_part(nspy_monotonic_ns(), true);
+		(void)tick_parts(nspy_monotonic_ns(), true);
 	nspy_state_say_end();
 	/* A trace that was begun is closed in any mode. */
 	wanted = wanted || nspy_segment_bytes_written();

@@ -386,8 +386,8 @@ void nspy_publish_start(void)
 {
 	static const struct nspy_part part = {.tick = tick};
 
-	if (__atomic_load_n(&nspy_part, __ATOMIC_ACQUIRE))
+	if (__atomic_load_n(&nspy_parts[NSPY_PART_FABRIC], __ATOMIC_ACQUIRE))
 		return;
 	pub.run_id = nspy_core.id.run_id;
-	__atomic_store_n(&nspy_part, &part, __ATOMIC_RELEASE);
+	__atomic_store_n(&nspy_parts[NSPY_PART_FABRIC], &part, __ATOMIC_RELEASE);
 }

@@ -38,6 +38,7 @@ enum nspy_chunk_kind {
 	NSPY_CHUNK_END = 5,    /* clean end of the process's recording */
 	NSPY_CHUNK_NET = 6,    /* traffic, errors and registrations below NCCL: trace_net.h */
 	NSPY_CHUNK_NOTE = 7,   /* the recording's account of itself: trace_note.h */
+	NSPY_CHUNK_PROF = 8,   /* what NCCL told its profiler plugin: trace_prof.h */
 };
 
 /*

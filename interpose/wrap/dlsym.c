@@ -10,10 +10,12 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "chain.h"
 #include "copies.h"
 #include "cuda_driver.h"
 #include "find.h"
 #include "net_plugin.h"
+#include "profiler_abi.h"
 #include "resolve.h"
 #include "symbols.h"
 #include "unseen.h"
@@ -47,9 +49,53 @@ static void *none(const char *name)
 	return (void *)NSPY_DLSYM_NONE;
 }
 
+/*
+ * With NCCL_PROFILER_PLUGIN=STATIC_PLUGIN everything loaded is searched: for versions that the
+ * user's own plugin does not have, ours must not be found, or NCCL would take it instead.
+ */
+static bool has_other_profiler(void *handle)
+{
+	for (unsigned int v = NSPY_PROFILER_OLDEST; v <= NSPY_PROFILER_NEWEST; v++) {
+		char name[] = "ncclProfiler_v?";
+		void *table;
+
+		name[sizeof(name) - 2] = (char)('0' + v);
+		table = nspy_next_dlsym(handle, name);
+		if (table && !nspy_elf_is_ours(table))
+			return true;
+		/* Behind ours in the order of loading. */
+		if (table && nspy_sys_dlsym(RTLD_NEXT, name))
+			return true;
+	}
+	return false;
+}
+
+static void *answer_profiler(void *handle, const char *name, unsigned int version, void *table)
+{
+	void *behind;
+
+	if (!nspy_elf_is_ours(table)) {
+		void *ours = nspy_profiler_table(version, table);
+
+		return ours ? ours : NSPY_DLSYM_PASS;
+	}
+	if (!has_other_profiler(handle)) {
+		nspy_dlerror_clear();
+		return table;
+	}
+	/* A preloaded plugin that comes after us. */
+	behind = nspy_sys_dlsym(RTLD_NEXT, name);
+	if (!behind)
+		return none(name);
+	nspy_dlerror_clear();
+	table = nspy_profiler_table(version, behind);
+	return table ? table : behind;
+}
+
 /* A table of a network plugin, or a function of the CUDA driver: found as the caller finds it. */
 static void *answer_other(void *handle, const char *name, const char *version)
 {
+	unsigned int profiler = nspy_profiler_version(name);
 	void *table, *copy;
 
 	if (version || handle == RTLD_DEFAULT || handle == RTLD_NEXT)
@@ -57,6 +103,8 @@ static void *answer_other(void *handle, const char *name, const char *version)
 	table = nspy_next_dlsym(handle, name);
 	if (!table)
 		return NSPY_DLSYM_PASS;
+	if (profiler)
+		return answer_profiler(handle, name, profiler, table);
 	copy = name[0] == 'c' ? nspy_cuda_driver_entry(name, table)
 			      : nspy_net_plugin_table(name, table);
 	return copy ? copy : NSPY_DLSYM_PASS;

@@ -79,7 +79,7 @@ def problems_of(document, trace, identity_sources):
                 if struct_fields(trace, STRUCT_OF_SECTION[title]).get(field) != expected:
                     problems.append(f"{title}: {field} does not lie at {cells[0]} as {cells[1]}")
     families = ("NSPY_CHUNK_IDENT NSPY_CLASS_ NSPY_LOSS_ NSPY_REC_ NSPY_CALL_ NSPY_COMM_ NSPY_TEXT_ "
-                "NSPY_COL_ NSPY_NET_").split()
+                "NSPY_COL_ NSPY_NET_ NSPY_PROF_").split()
     for name in values:
         if name.startswith(tuple(families)) and not name.endswith(("_COUNT", "_BYTES", "_MAX")) \
                 and name not in named:

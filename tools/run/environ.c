@@ -158,6 +158,68 @@ static int add_preload(const char *library)
 	return rc;
 }
 
+/* --- the profiler plugin --- */
+
+#define PROFILER_NAME "libnccl-profiler.so"
+
+static bool in_path(const char *path)
+{
+	char file[PATH_MAX];
+
+	for (const char *at = path; at && *at;) {
+		size_t bytes = strcspn(at, ":;");
+
+		if (bytes &&
+		    snprintf(file, sizeof(file), "%.*s/" PROFILER_NAME, (int)bytes, at) <
+			    (int)sizeof(file) &&
+		    access(file, F_OK) == 0)
+			return true;
+		at += bytes;
+		at += *at != '\0';
+	}
+	return false;
+}
+
+/* The loader's cache holds names as plain text. */
+static bool in_cache(void)
+{
+	FILE *cache = fopen("/etc/ld.so.cache", "re");
+	char *text = NULL;
+	size_t bytes = 0;
+	bool found = false;
+
+	if (!cache)
+		return false;
+	while (!found && getdelim(&text, &bytes, '\0', cache) > 0)
+		found = strcmp(text, PROFILER_NAME) == 0;
+	free(text);
+	(void)fclose(cache);
+	return found;
+}
+
+/*
+ * NCCL loads a plugin of this name without being told to: it is the user's, and the library wraps
+ * it.
+ */
+static bool has_default_profiler(void)
+{
+	return in_path(getenv("LD_LIBRARY_PATH")) || in_cache() ||
+	       in_path("/lib:/lib64:/usr/lib:/usr/lib64");
+}
+
+/*
+ * If asked for, and where the user has no plugin of his own, NCCL is to look for one in what is
+ * loaded: in us.
+ */
+static int choose_profiler(void)
+{
+	const char *wanted = getenv("NCCLSPY_PROFILER"), *theirs = getenv("NCCL_PROFILER_PLUGIN");
+
+	if (!wanted || !*wanted || strcmp(wanted, "none") == 0 || theirs || has_default_profiler())
+		return 0;
+	return setenv("NCCL_PROFILER_PLUGIN", "STATIC_PLUGIN", 1) < 0 ? -errno : 0;
+}
+
 int nspy_apply_environment(const struct nspy_launch *launch)
 {
 	const char *directory = getenv("NCCLSPY_DIR");
@@ -165,6 +227,8 @@ int nspy_apply_environment(const struct nspy_launch *launch)
 
 	if (launch->preload[0])
 		rc = add_preload(launch->preload);
+	if (rc == 0 && launch->preload[0])
+		rc = choose_profiler();
 	/* Without -o and NCCLSPY_DIR the library's own default (and its smaller limits) holds. */
 	if (rc == 0 && (launch->directory || (directory && *directory)) &&
 	    setenv("NCCLSPY_DIR", launch->trace_root, 1) < 0)
