@@ -22,8 +22,8 @@
 #include "kept.h"
 #include "map.h"
 #include "net.h"
-#include "timed.h"
 #include "prof.h"
+#include "timed.h"
 #include "trace_reader.h"
 #include "util.h"
 

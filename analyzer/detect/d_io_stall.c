@@ -10,10 +10,10 @@
  * of that rank (of any, for the second form) is read again: if it waited for the device or for NCCL
  * for half of the pauses, it is not this.
  * Threshold: three pauses, of one kind in 80 %, that cost 2 % of the time between first and last
- * round; P1 from 10 % on. A single rank that pauses for twice --hang-after is told by
- * PROGRESS_STALLED_OUTSIDE_NCCL.
- * Known false positives: whatever else is done now and then outside NCCL without a wait for the
- * device (evaluation on the host, compilation). It is named as what it costs.
+ * round, and 2 s in all; P1 from 10 % on if they last a second on average. A single rank that
+ * pauses for twice --hang-after is told by PROGRESS_STALLED_OUTSIDE_NCCL. Known false positives:
+ * whatever else is done now and then outside NCCL without a wait for the device (evaluation on the
+ * host, compilation). It is named as what it costs.
  */
 #include <stdlib.h>
 
@@ -31,6 +31,8 @@
 #define SAME_KIND     0.80
 #define COST_P1       0.10
 #define COST_P2       0.02
+#define COST_MIN_NS   (2 * NSPY_NS_PER_S) /* nobody looks into less */
+#define LONG_NS       NSPY_NS_PER_S
 #define WAITING_SHARE 0.50
 
 struct pause {
@@ -208,7 +210,7 @@ static void report(const struct nspy_case *c, struct nspy_findings *out,
 	finding->comm = comm;
 	finding->seq = first->seq;
 	finding->when_ns = first->from_ns;
-	finding->priority = share >= COST_P1 ? 1 : 2;
+	finding->priority = share >= COST_P1 && sum_of(pauses) >= LONG_NS * pauses->count ? 1 : 2;
 	finding->confidence = nspy_case_confidence(c, comm);
 	if (first->alone)
 		nspy_finding_blame(finding, first->alone);
@@ -230,7 +232,7 @@ static void judge(const struct nspy_case *c, struct nspy_findings *out,
 		return;
 	}
 	sum = sum_of(pauses);
-	if (span && (double)sum >= COST_P2 * (double)span) {
+	if (span && sum >= COST_MIN_NS && (double)sum >= COST_P2 * (double)span) {
 		nspy_reread(pauses->items[0].alone ? pauses->items[0].alone
 						   : comm->members[0]->proc,
 			    visit, &reading);

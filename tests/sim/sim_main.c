@@ -62,6 +62,7 @@ static void run_again(struct sim *sim, uint64_t run, double percent)
 static int again(struct sim *sim, char **argv)
 {
 	int kind = find_kind(argv[4]), ranks = atoi(argv[5]);
+	char path[1024];
 
 	if (kind < 0 || kind == SIM_KINDS || ranks < 8 || ranks & (ranks - 1))
 		return usage();
@@ -69,6 +70,8 @@ static int again(struct sim *sim, char **argv)
 	run_again(sim, strtoull(argv[6], NULL, 10), strtod(argv[7], NULL));
 	sim_run(sim);
 	sim_write(sim, argv[3]);
+	(void)snprintf(path, sizeof(path), "%s/truth.json", argv[3]);
+	sim_truth(sim, path);
 	sim_free(sim);
 	return 0;
 }
