@@ -117,8 +117,13 @@ static void visit_operation(void *context, const struct nspy_proc *proc, uint32_
 	nspy_table_time(table, cell->first_ns);
 	nspy_table_time(table, cell->last_ns);
 	nspy_table_number(table, (int64_t)(cell->last_ns - cell->first_ns));
-	nspy_table_number(table, last->rec.rank);
-	nspy_table_text(table, nspy_proc_host(last->proc));
+	if (cell->gap_ns) {
+		nspy_table_number(table, last->rec.rank);
+		nspy_table_text(table, nspy_proc_host(last->proc));
+	} else { /* several came last at once */
+		nspy_table_none(table);
+		nspy_table_none(table);
+	}
 	nspy_table_end_row(table);
 }
 
