@@ -158,7 +158,8 @@ static int compare_kinds(const void *a, const void *b)
  */
 static void read_again(struct ops *ops, const struct nspy_attempt *attempt)
 {
-	const struct nspy_comm **comms = nspy_xcalloc(attempt->comm_count + 1, sizeof(*comms));
+	const struct nspy_comm **comms =
+		nspy_xcalloc(attempt->comm_count + 1, sizeof(struct nspy_comm *));
 	size_t count = 0, step = attempt->comm_count / COMMS_MAX + 1;
 	struct nspy_map done = {0};
 
@@ -166,7 +167,7 @@ static void read_again(struct ops *ops, const struct nspy_attempt *attempt)
 		if (attempt->comms[i]->member_count >= 2 && attempt->comms[i]->high_seq)
 			comms[count++] = attempt->comms[i];
 	}
-	qsort(comms, count, sizeof(*comms), compare_comms);
+	qsort(comms, count, sizeof(struct nspy_comm *), compare_comms);
 	for (size_t i = 0; i < count; i += step)
 		nspy_map_put(&ops->shape_of, (uintptr_t)comms[i], shape_text(comms[i]));
 	for (size_t i = 0; i < count; i += step) {

@@ -30,7 +30,7 @@ static void add_field(struct nspy_str *s, const char *text, bool last)
 
 static void add_number(struct nspy_str *s, const cJSON *number)
 {
-	if (cJSON_IsNumber(number))
+	if (number && cJSON_IsNumber(number))
 		nspy_str_addf(s, "%.0f", number->valuedouble);
 	nspy_str_add(s, ",");
 }
