@@ -232,12 +232,13 @@ def test_run_chooses_the_plugin(scratch):
     command = [RUN, "-o", scratch.traces, "--", "/bin/sh", "-c", "echo =$NCCL_PROFILER_PLUGIN="]
     default = os.path.join(scratch.path, "lib")
     os.mkdir(default)
-    asked = {"NCCLSPY_PROFILER": "ops"}
-    for env, expected in (({}, ""),
+    plain = {"LD_PRELOAD": jobs.sanitizer_runtime()}
+    asked = {**plain, "NCCLSPY_PROFILER": "ops"}
+    for env, expected in ((plain, ""),
                           (asked, "STATIC_PLUGIN"),
                           ({**asked, "NCCL_PROFILER_PLUGIN": "mine"}, "mine"),
                           ({**asked, "NCCL_PROFILER_PLUGIN": "none"}, "none"),
-                          ({"NCCLSPY_PROFILER": "none"}, ""),
+                          ({**plain, "NCCLSPY_PROFILER": "none"}, ""),
                           ({**asked, "LD_LIBRARY_PATH": f"/nowhere:{default}"},
                            "STATIC_PLUGIN")):
         result = scratch.run(command, env).ok()
