@@ -113,7 +113,9 @@ def test_commands(scratch):
         assert proc["state"] == "complete" and proc["mode"] == "record", proc
         assert proc["not_kept_records"] > 0 and not proc["lost_records"], proc
         assert proc["records"] < proc["calls"], proc
-    assert [(one["command"], one["rank"]) for one in live.events(scratch)] == \
+    # A busy machine makes rounds long, which is noted beside.
+    told = [one for one in live.events(scratch) if one["event"] == "command"]
+    assert [(one["command"], one["rank"]) for one in told] == \
         [("mark", 0), ("off", 0), ("on", 0), ("dump", 0), ("threshold", 0)], live.events(scratch)
     assert "[INFO] ncclspy-ctl: mark before eval" in job.said(), job.said()
     # What is gone can be commanded no more.
@@ -214,7 +216,8 @@ def test_across_nodes(scratch):
     assert job.status()["threshold_s_least"] == 99
     job.release(1)
     job.end()
-    assert [one["event"] for one in live.events(scratch)] == ["command"], live.events(scratch)
+    told = [one["event"] for one in live.events(scratch) if one["event"] != "note"]
+    assert told == ["command"], live.events(scratch)
 
 
 # --- who may ---
