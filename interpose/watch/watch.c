@@ -244,7 +244,6 @@ static void first_ticks(void)
 static void *watch_main(void *unused)
 {
 	struct nspy_limits limits = nspy_watch_limits();
-	uint64_t period = period_ns(&limits);
 	bool able = nspy_gather_start();
 	bool shared = able && nspy_pages_start();
 
@@ -257,10 +256,9 @@ static void *watch_main(void *unused)
 		tick(&limits, shared);
 		nspy_account_watcher();
 		limits = nspy_watch_limits(); /* a command may have changed them */
-		period = period_ns(&limits);
 		if (!nspy_core.env.NCCLSPY_LOG_FILE[0])
 			nspy_say_flush();
-		nspy_futex_wait(&nspy_core.stop_request, 0, period);
+		nspy_futex_wait(&nspy_core.stop_request, 0, period_ns(&limits));
 	}
 	atomic_store(&nspy_core.watching, 0);
 	return NULL;

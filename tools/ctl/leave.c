@@ -150,7 +150,7 @@ static int finish(int dir, int fd, const char *beside, const char *name, const c
  */
 static int number(const struct ctl_job *job, struct nspy_command *command)
 {
-	uint64_t now = job->snap.now_real_ns, last = newest(&job->control);
+	uint64_t now, last = newest(&job->control);
 	struct timespec real;
 
 	clock_gettime(CLOCK_REALTIME, &real);
