@@ -3,6 +3,7 @@
 
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,13 +24,28 @@ int nspy_export_priority(const cJSON *finding)
 	return priority[0] == 'P' && priority[1] ? priority[1] - '0' : 2;
 }
 
+/* In the order of NSPY_EXPORT_OPTIONS. */
+static const struct {
+	size_t offset; /* of its file in struct nspy_exports */
+	char *(*make)(const cJSON *jobs);
+} forms[] = {
+	{offsetof(struct nspy_exports, sarif), nspy_export_sarif},
+	{offsetof(struct nspy_exports, junit), nspy_export_junit},
+	{offsetof(struct nspy_exports, csv), nspy_export_csv},
+	{offsetof(struct nspy_exports, otlp_logs), nspy_export_otlp_logs},
+	{offsetof(struct nspy_exports, otlp_metrics), nspy_export_otlp_metrics},
+};
+
+static const char *file_of(const struct nspy_exports *exports, size_t form)
+{
+	return *(const char *const *)((const char *)exports + forms[form].offset);
+}
+
 bool nspy_exports_take(struct nspy_exports *exports, int opt, const char *value)
 {
-	const char **const files[] = {&exports->sarif, &exports->junit, &exports->csv};
-
-	if (opt < NSPY_OPT_EXPORT || opt >= NSPY_OPT_EXPORT + (int)nspy_array_size(files))
+	if (opt < NSPY_OPT_EXPORT || opt >= NSPY_OPT_EXPORT + (int)nspy_array_size(forms))
 		return false;
-	*files[opt - NSPY_OPT_EXPORT] = value;
+	*(const char **)((char *)exports + forms[opt - NSPY_OPT_EXPORT].offset) = value;
 	return true;
 }
 
@@ -40,7 +56,11 @@ static bool is_stdout(const char *path)
 
 bool nspy_exports_to_stdout(const struct nspy_exports *exports)
 {
-	return is_stdout(exports->sarif) || is_stdout(exports->junit) || is_stdout(exports->csv);
+	for (size_t i = 0; i < nspy_array_size(forms); i++) {
+		if (is_stdout(file_of(exports, i)))
+			return true;
+	}
+	return false;
 }
 
 static bool write_one(const char *path, char *text)
@@ -60,11 +80,9 @@ bool nspy_exports_write(const struct nspy_exports *exports, const cJSON *jobs)
 {
 	bool ok = true;
 
-	if (exports->sarif)
-		ok = write_one(exports->sarif, nspy_export_sarif(jobs)) && ok;
-	if (exports->junit)
-		ok = write_one(exports->junit, nspy_export_junit(jobs)) && ok;
-	if (exports->csv)
-		ok = write_one(exports->csv, nspy_export_csv(jobs)) && ok;
+	for (size_t i = 0; i < nspy_array_size(forms); i++) {
+		if (file_of(exports, i))
+			ok = write_one(file_of(exports, i), forms[i].make(jobs)) && ok;
+	}
 	return ok;
 }

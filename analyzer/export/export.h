@@ -12,7 +12,7 @@ struct cJSON;
 
 /* Files to write, each may be NULL; "-" is standard output. */
 struct nspy_exports {
-	const char *sarif, *junit, *csv;
+	const char *sarif, *junit, *csv, *otlp_logs, *otlp_metrics;
 };
 
 /* Long options, in this order from first on, for a command's table; the first is NSPY_OPT_EXPORT.
@@ -21,12 +21,16 @@ struct nspy_exports {
 #define NSPY_EXPORT_OPTIONS                                                                        \
 	{"sarif", required_argument, NULL, NSPY_OPT_EXPORT},                                       \
 		{"junit", required_argument, NULL, NSPY_OPT_EXPORT + 1},                           \
+		{"csv", required_argument, NULL, NSPY_OPT_EXPORT + 2},                             \
+		{"otlp-logs", required_argument, NULL, NSPY_OPT_EXPORT + 3},                       \
 	{                                                                                          \
-		"csv", required_argument, NULL, NSPY_OPT_EXPORT + 2                                \
+		"otlp-metrics", required_argument, NULL, NSPY_OPT_EXPORT + 4                       \
 	}
 #define NSPY_EXPORT_USAGE                                                                          \
 	"      --csv FILE          findings as a table, one row a culprit\n"                       \
 	"      --junit FILE        findings as JUnit XML: one test case each, P0 and P1 failed\n"  \
+	"      --otlp-logs FILE    findings as OTLP/JSON log records (OpenTelemetry)\n"            \
+	"      --otlp-metrics FILE the job's figures as OTLP/JSON metrics\n"                       \
 	"      --sarif FILE        findings as SARIF 2.1.0; each FILE may be - for standard "      \
 	"output\n"
 
@@ -42,6 +46,8 @@ bool nspy_exports_write(const struct nspy_exports *exports, const struct cJSON *
 char *nspy_export_sarif(const struct cJSON *jobs);
 char *nspy_export_junit(const struct cJSON *jobs);
 char *nspy_export_csv(const struct cJSON *jobs);
+char *nspy_export_otlp_logs(const struct cJSON *jobs);
+char *nspy_export_otlp_metrics(const struct cJSON *jobs);
 
 /* A text member of an object, "" if it has none. */
 const char *nspy_export_text(const struct cJSON *object, const char *name);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Findings as SARIF, JUnit XML and CSV: valid, complete, and harmless whatever a trace holds.
+"""Findings as SARIF, JUnit XML, CSV and OpenTelemetry: valid, complete, and harmless whatever a trace holds.
 
 usage: test_exports.py TRACEGEN ANALYZE CASES
 
@@ -9,6 +9,7 @@ the documents are validated against the consumers' own schemas too.
 """
 
 import csv
+import datetime
 import io
 import json
 import os
@@ -20,12 +21,50 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 TRACEGEN, ANALYZE, CASES = sys.argv[1:4]
+# The fields of OTLP/JSON (protobuf's JSON mapping of the OpenTelemetry protocol) that we use: a
+# collector refuses a document with a field it does not know.
+OTLP_ATTRIBUTES = [{"key": str, "value": {"stringValue": str, "intValue": "integer"}}]
+OTLP_SCOPE = {"name": str, "version": str}
+OTLP_LOGS = {"resourceLogs": [{
+    "resource": {"attributes": OTLP_ATTRIBUTES},
+    "scopeLogs": [{"scope": OTLP_SCOPE, "logRecords": [{
+        "timeUnixNano": "integer", "observedTimeUnixNano": "integer", "severityNumber": int,
+        "severityText": str, "body": {"stringValue": str}, "attributes": OTLP_ATTRIBUTES,
+        "eventName": str}]}]}]}
+OTLP_METRICS = {"resourceMetrics": [{
+    "resource": {"attributes": OTLP_ATTRIBUTES},
+    "scopeMetrics": [{"scope": OTLP_SCOPE, "metrics": [{
+        "name": str, "description": str, "unit": str, "gauge": {"dataPoints": [{
+            "startTimeUnixNano": "integer", "timeUnixNano": "integer", "asDouble": "number",
+            "attributes": OTLP_ATTRIBUTES}]}}]}]}]}
 HOSTILE = ["=cmd|'/C calc'!A0", "+1", "-1", "@SUM(A1)", "a\"b", "<script>", "x&y", "a,b", "]]>"]
 
 
 def analyze(*args):
     return subprocess.run([ANALYZE, *map(str, args)], capture_output=True, text=True, timeout=120,
                           check=False)
+
+
+def check_form(value, form, where=""):
+    """A document has no field but those of a form, each of its type."""
+    if isinstance(form, dict):
+        for name, member in value.items():
+            assert name in form, f"{where}.{name} is not in the protocol"
+            check_form(member, form[name], f"{where}.{name}")
+    elif isinstance(form, list):
+        assert isinstance(value, list), where
+        for member in value:
+            check_form(member, form[0], where)
+    elif form == "integer":
+        assert isinstance(value, str) and value.lstrip("-").isdigit(), f"{where}: {value!r}"
+    elif form == "number":
+        assert isinstance(value, (int, float)) and not isinstance(value, bool), where
+    else:
+        assert isinstance(value, form), f"{where}: {value!r}"
+
+
+def attributes_of(point):
+    return {one["key"]: next(iter(one["value"].values())) for one in point["attributes"]}
 
 
 class Exports(unittest.TestCase):
@@ -124,6 +163,64 @@ class Exports(unittest.TestCase):
         _, _, junit, table = self.documents(self.make("hostile-text"))
         text = ET.tostring(junit, "unicode") + str(table)
         self.assertNotRegex(text, r"[\x00-\x08\x0b-\x1f\x7f]")
+
+    def otlp(self, target, *args):
+        """Log records and metrics (name to data points) of the only job."""
+        paths = self.root / "logs.jsonl", self.root / "metrics.jsonl"
+        analyze("report", "--otlp-logs", paths[0], "--otlp-metrics", paths[1], *args, target)
+        lines = [path.read_text("utf-8") for path in paths]
+        for line, form in zip(lines, (OTLP_LOGS, OTLP_METRICS)):
+            self.assertEqual(line.index("\n"), len(line) - 1)
+            check_form(json.loads(line), form)
+        logs = json.loads(lines[0])["resourceLogs"]
+        metrics = json.loads(lines[1])["resourceMetrics"]
+        self.assertEqual((len(logs), len(metrics)), (1, 1))
+        self.assertEqual(attributes_of(logs[0]["resource"])["service.name"], "ncclspy")
+        return logs[0]["scopeLogs"][0]["logRecords"], {
+            metric["name"]: metric["gauge"]["dataPoints"]
+            for metric in metrics[0]["scopeMetrics"][0]["metrics"]}
+
+    def test_opentelemetry_logs(self):
+        target = self.make("died-killed")
+        job = json.loads(analyze("report", "--json", target).stdout)["jobs"][0]
+        records, _ = self.otlp(target)
+        self.assertEqual([attributes_of(r)["ncclspy.finding"] for r in records],
+                         [f["id"] for f in job["findings"]])
+        first, finding = records[0], job["findings"][0]
+        self.assertEqual((first["severityNumber"], first["severityText"]), (17, "ERROR"))
+        self.assertEqual(first["body"]["stringValue"], finding["summary"])
+        began = datetime.datetime.strptime(finding["began"] + "+0000", "%Y-%m-%d %H:%M:%S.%f%z")
+        self.assertEqual(int(first["timeUnixNano"]), round(began.timestamp() * 1000) * 10**6)
+        self.assertGreater(int(first["observedTimeUnixNano"]), int(first["timeUnixNano"]))
+        said = attributes_of(first)
+        self.assertEqual((said["ncclspy.ranks"], said["host.name"]), ("3", "node1"))
+        self.assertEqual(said["ncclspy.reference"], finding["reference"])
+
+    def test_opentelemetry_metrics(self):
+        target = self.make("died-killed")
+        job = json.loads(analyze("report", "--json", target).stdout)["jobs"][0]
+        _, metrics = self.otlp(target)
+        for name, of in (("ranks", "ranks"), ("nodes", "nodes"), ("operations", "operations"),
+                         ("world_size", "world_size"), ("bytes", "bytes")):
+            points = metrics["ncclspy." + name]
+            self.assertEqual([p["asDouble"] for p in points], [job["totals"][of]], name)
+        found = {attributes_of(p)["ncclspy.priority"]: p["asDouble"]
+                 for p in metrics["ncclspy.findings"]}
+        self.assertEqual(found, {level: sum(f["priority"] == level for f in job["findings"])
+                                 for level in ("P0", "P1", "P2")})
+        self.assertAlmostEqual(metrics["ncclspy.rank_time"][0]["asDouble"],
+                               job["costs"]["rank_seconds"])
+        accepted = self.root / "accepted"
+        accepted.write_text("RANK_DIED * 2099-01-01 known\n", "utf-8")
+        records, metrics = self.otlp(target, "--ignore", accepted)
+        self.assertIn("known", attributes_of(records[0])["ncclspy.ignored"])
+        self.assertEqual(metrics["ncclspy.findings"][0]["asDouble"], 0)
+
+    def test_opentelemetry_of_other_jobs(self):
+        for case in ("hostile-text", "bandwidth-factors", "costs-chain"):
+            records, metrics = self.otlp(self.make(case, case))
+            self.assertNotRegex(json.dumps(records), r"\\u00[01]")
+            self.assertIn("ncclspy.findings", metrics)
 
     def test_standard_output(self):
         target = self.make("died-killed")

@@ -8,6 +8,8 @@ complete -c ncclspy-analyze -n $report -l hang-after -x -d 'what counts as waiti
 complete -c ncclspy-analyze -n $report -l ignore -r -F -d 'findings known and accepted'
 complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump explain export support-bundle" -l csv -r -F -d 'findings as a table'
 complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump explain export support-bundle" -l junit -r -F -d 'findings as JUnit XML'
+complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump explain export support-bundle" -l otlp-logs -r -F -d 'findings as OpenTelemetry logs'
+complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump explain export support-bundle" -l otlp-metrics -r -F -d 'figures as OpenTelemetry metrics'
 complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump explain export support-bundle" -l sarif -r -F -d 'findings as SARIF'
 complete -c ncclspy-analyze -n $report -l verify -r -F -d 'compare with an earlier report'
 complete -c ncclspy-analyze -n "__fish_seen_subcommand_from compare" -l base -r -F -d 'a run to compare with'
