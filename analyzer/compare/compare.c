@@ -87,10 +87,16 @@ static bool error_of(const struct group *base, const struct group *now, double *
 	return *ret_error > 0;
 }
 
+bool nspy_row_is_own_scale(const struct nspy_row *row)
+{
+	return row->kind == NSPY_METRIC_START || row->kind == NSPY_METRIC_TIME ||
+	       row->kind == NSPY_METRIC_NETWORK;
+}
+
 /* What a change is a share of. */
 static double scale_of(const struct nspy_comparison *c, const struct nspy_row *row)
 {
-	if (row->kind == NSPY_METRIC_START || row->tail)
+	if (row->tail || nspy_row_is_own_scale(row))
 		return row->base_ns;
 	return c->step_ns;
 }
@@ -187,8 +193,10 @@ static bool in_all(const struct nspy_runs *runs, const char *key)
 static void add_row(struct nspy_comparison *c, const struct nspy_metric *metric, bool tail)
 {
 	c->rows = nspy_grow(c->rows, c->row_count, &c->row_capacity, sizeof(*c->rows));
-	c->rows[c->row_count] =
-		(struct nspy_row){.kind = metric->kind, .tail = tail, .key = metric->key};
+	c->rows[c->row_count] = (struct nspy_row){.kind = metric->kind,
+						  .tail = tail,
+						  .key = metric->key,
+						  .bus_bytes = metric->bus_bytes};
 	measure(c, &c->rows[c->row_count++], c->options.alpha);
 }
 

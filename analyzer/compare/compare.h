@@ -25,10 +25,12 @@ enum nspy_change {
 	NSPY_CHANGE_UNKNOWN, /* too few runs and samples to say anything */
 };
 
-/* One quantity, in both groups. Shares are of the base's step time, or of its own base (START). */
+/* One quantity, in both groups. Shares are of the base's step time, or of its own base (START,
+ * TIME, NETWORK, and the slowest steps). */
 struct nspy_row {
 	enum nspy_metric_kind kind;
-	bool tail; /* the slowest hundredth of the steps */
+	bool tail;        /* the slowest hundredth of the steps */
+	double bus_bytes; /* as in the metric */
 	const char *key;
 	double base_ns, now_ns; /* mean over the runs */
 	double change;          /* share, positive = slower */
@@ -65,6 +67,8 @@ const struct nspy_row *nspy_comparison_row(const struct nspy_comparison *compari
 void nspy_compare_differences(struct nspy_comparison *comparison);
 void nspy_compare_judge(struct nspy_comparison *comparison);
 
+/* Whether its change is a share of itself whatever a step takes. */
+bool nspy_row_is_own_scale(const struct nspy_row *row);
 /* What a row is about: "step time", "inside NCCL's calls", "arrivals at ncclAllReduce ...". */
 void nspy_row_add_name(struct nspy_str *s, const struct nspy_row *row);
 void nspy_row_add_change(struct nspy_str *s, const struct nspy_row *row);

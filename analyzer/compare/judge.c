@@ -25,11 +25,17 @@ void nspy_row_add_name(struct nspy_str *s, const struct nspy_row *row)
 		[NSPY_METRIC_OTHER] = "elsewhere on the host",
 		[NSPY_METRIC_SPREAD] = "first to last arrival",
 		[NSPY_METRIC_START] = "creation of the job's communicator",
+		[NSPY_METRIC_TIME] = "",
+		[NSPY_METRIC_NETWORK] = "time of an operation on the network card",
 	};
 
 	nspy_str_add(s, row->tail ? "slowest hundredth of the steps" : names[row->kind]);
 	if (row->kind == NSPY_METRIC_SPREAD)
 		nspy_str_addf(s, ", %s", row->key + strlen("spread: "));
+	else if (row->kind == NSPY_METRIC_TIME)
+		nspy_str_addf(s, "%s, until its end was seen", row->key + strlen("time: "));
+	else if (row->kind == NSPY_METRIC_NETWORK)
+		nspy_str_addf(s, " %s", row->key + strlen("network: "));
 }
 
 void nspy_row_add_change(struct nspy_str *s, const struct nspy_row *row)
@@ -38,12 +44,15 @@ void nspy_row_add_change(struct nspy_str *s, const struct nspy_row *row)
 	nspy_str_add(s, " -> ");
 	nspy_add_duration(s, (uint64_t)row->now_ns);
 	nspy_str_addf(s, " (%+.1f %%", row->change * 100);
-	if (row->kind != NSPY_METRIC_STEP && row->kind != NSPY_METRIC_START)
+	if (row->kind != NSPY_METRIC_STEP && !nspy_row_is_own_scale(row))
 		nspy_str_add(s, " of a step");
 	if (!isnan(row->low))
 		nspy_str_addf(s, ", 95 %% interval %+.1f to %+.1f %%", row->low * 100,
 			      row->high * 100);
 	nspy_str_add(s, ")");
+	if (row->bus_bytes > 0 && row->base_ns > 0 && row->now_ns > 0)
+		nspy_str_addf(s, ", busbw at least %.3g -> %.3g GB/s",
+			      row->bus_bytes / row->base_ns, row->bus_bytes / row->now_ns);
 }
 
 static struct nspy_finding *add_finding(struct nspy_comparison *c, const struct nspy_row *row)
@@ -116,6 +125,13 @@ static void tell_suspects(struct nspy_finding *finding, const struct nspy_compar
 		nspy_finding_detail(finding, "no recorded setting, version or node differs");
 }
 
+/* Beside a step that takes longer they are evidence, without one a note. */
+static bool is_of_operations(const struct nspy_row *row)
+{
+	return row->kind == NSPY_METRIC_SPREAD || row->kind == NSPY_METRIC_TIME ||
+	       row->kind == NSPY_METRIC_NETWORK;
+}
+
 static void tell_step(struct nspy_comparison *c, const struct nspy_row *row)
 {
 	struct nspy_finding *finding = add_finding(c, row);
@@ -130,7 +146,7 @@ static void tell_step(struct nspy_comparison *c, const struct nspy_row *row)
 		const struct nspy_row *other = &c->rows[i];
 		struct nspy_str s = {0};
 
-		if (other->kind != NSPY_METRIC_SPREAD || other->verdict != NSPY_CHANGE_WORSE)
+		if (!is_of_operations(other) || other->verdict != NSPY_CHANGE_WORSE)
 			continue;
 		nspy_row_add_name(&s, other);
 		nspy_str_add(&s, ": ");
@@ -175,7 +191,7 @@ void nspy_compare_judge(struct nspy_comparison *comparison)
 			slower = true;
 			tell_step(comparison, row);
 		} else if (row->kind == NSPY_METRIC_START ||
-			   (!slower && (row->tail || row->kind == NSPY_METRIC_SPREAD))) {
+			   (!slower && (row->tail || is_of_operations(row)))) {
 			tell_other(comparison, row);
 		}
 	}

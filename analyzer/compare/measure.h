@@ -21,4 +21,8 @@ void nspy_measure_ops(const struct nspy_model *model, const struct nspy_attempt 
 void nspy_measure_steps(const struct nspy_model *model, const struct nspy_attempt *attempt,
 			const struct nspy_step_times *steps, struct nspy_run *run);
 
+/* How long single operations and those of the network took. */
+void nspy_measure_transfers(const struct nspy_model *model, const struct nspy_attempt *attempt,
+			    struct nspy_run *run);
+
 #endif

@@ -10,6 +10,7 @@ static const char *const kind_names[NSPY_METRIC_KINDS] = {
 	[NSPY_METRIC_STEP] = "step",     [NSPY_METRIC_WAIT] = "wait",
 	[NSPY_METRIC_CALLS] = "calls",   [NSPY_METRIC_OTHER] = "other",
 	[NSPY_METRIC_SPREAD] = "spread", [NSPY_METRIC_START] = "start",
+	[NSPY_METRIC_TIME] = "time",     [NSPY_METRIC_NETWORK] = "network",
 };
 
 const char *nspy_metric_kind_name(enum nspy_metric_kind kind)

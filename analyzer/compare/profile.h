@@ -14,12 +14,14 @@
 struct cJSON;
 
 enum nspy_metric_kind {
-	NSPY_METRIC_STEP,   /* from one step to the next */
-	NSPY_METRIC_WAIT,   /* per step and rank: the host waited for its GPU */
-	NSPY_METRIC_CALLS,  /* per step and rank: inside NCCL's calls */
-	NSPY_METRIC_OTHER,  /* per step and rank: neither */
-	NSPY_METRIC_SPREAD, /* of an operation: from its first arrival to its last */
-	NSPY_METRIC_START,  /* the job's communicator was created in so long; one sample a run */
+	NSPY_METRIC_STEP,    /* from one step to the next */
+	NSPY_METRIC_WAIT,    /* per step and rank: the host waited for its GPU */
+	NSPY_METRIC_CALLS,   /* per step and rank: inside NCCL's calls */
+	NSPY_METRIC_OTHER,   /* per step and rank: neither */
+	NSPY_METRIC_SPREAD,  /* of an operation: from its first arrival to its last */
+	NSPY_METRIC_START,   /* the job's communicator was created in so long; one sample a run */
+	NSPY_METRIC_TIME,    /* of an operation: until the host saw it end, at most */
+	NSPY_METRIC_NETWORK, /* of an operation of a network card: from posting to completion */
 	NSPY_METRIC_KINDS,
 };
 
@@ -27,7 +29,8 @@ struct nspy_metric {
 	enum nspy_metric_kind kind;
 	char *key; /* what aligns runs: kind, operation, sizes, shape of the communicator */
 	struct nspy_summary ns;
-	double per_step; /* how often in a step */
+	double per_step;  /* how often in a step */
+	double bus_bytes; /* TIME: bytes that bus bandwidth counts; else 0 */
 };
 
 /* One kind of operation: how often, how much. */

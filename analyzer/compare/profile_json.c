@@ -41,6 +41,8 @@ static cJSON *metric_json(const struct nspy_metric *metric)
 	add_number(object, "p99_ns", metric->ns.p99);
 	add_number(object, "samples", (double)metric->ns.count);
 	add_number(object, "per_step", metric->per_step);
+	if (metric->bus_bytes > 0)
+		add_number(object, "bus_bytes", metric->bus_bytes);
 	return object;
 }
 
@@ -209,6 +211,8 @@ static void parse_metric(struct parser *parser, const cJSON *item, struct nspy_r
 		metric->ns.p99 = number(parser, item, "p99_ns");
 		metric->ns.count = whole(parser, item, "samples");
 		metric->per_step = number(parser, item, "per_step");
+		if (cJSON_GetObjectItemCaseSensitive(item, "bus_bytes"))
+			metric->bus_bytes = number(parser, item, "bus_bytes");
 		return;
 	}
 	/* A kind of a newer version: what is known is compared. */

@@ -142,6 +142,7 @@ bool nspy_profile_make(const struct nspy_model *model, struct nspy_run *ret)
 	if (steps.count)
 		nspy_measure_steps(model, attempt, &steps, ret);
 	nspy_measure_ops(model, attempt, &steps, ret);
+	nspy_measure_transfers(model, attempt, ret);
 	take_start(attempt->world, ret);
 	take_facts(attempt, ret);
 	take_costs(model, attempt, ret);

@@ -126,6 +126,8 @@ static cJSON *row_json(const struct nspy_row *row)
 	cJSON_AddStringToObject(object, "metric", nspy_metric_kind_name(row->kind));
 	cJSON_AddStringToObject(object, "key", row->key);
 	cJSON_AddBoolToObject(object, "tail", row->tail);
+	if (row->bus_bytes > 0)
+		add_number(object, "bus_bytes", row->bus_bytes);
 	add_number(object, "base_ns", row->base_ns);
 	add_number(object, "new_ns", row->now_ns);
 	add_number(object, "change", row->change);

@@ -314,6 +314,84 @@ static void test_creation_that_takes_longer(void **state)
 	done(&base, &now, &c);
 }
 
+/* A metric that has one number a run, of about mean_ns. */
+static void add_single(struct nspy_run *run, enum nspy_metric_kind kind, const char *key,
+		       double mean_ns, double bus_bytes, uint64_t *random)
+{
+	struct nspy_metric *metric = nspy_run_add_metric(run, kind, key);
+	double ns = mean_ns * (1 + 0.003 * runs_normal(random));
+
+	metric->ns = (struct nspy_summary){ns, NAN, ns, ns, ns, 100};
+	metric->bus_bytes = bus_bytes;
+}
+
+#define OPERATION "time: ncclAllReduce 64.0 MiB, 16 ranks on 2 nodes"
+#define CARD      "network: efa rdmap0s6"
+
+static void make_transfers(struct nspy_runs *runs, size_t count, double factor, double step,
+			   uint64_t *random)
+{
+	make(runs, count, step, -1, random);
+	for (size_t i = 0; i < count; i++) {
+		add_single(&runs->items[i], NSPY_METRIC_TIME, OPERATION, 1e6 * factor, 2e8, random);
+		add_single(&runs->items[i], NSPY_METRIC_NETWORK, CARD, 3e4, 0, random);
+	}
+}
+
+static void test_operation_that_takes_longer(void **state)
+{
+	struct nspy_runs base = {0}, now = {0};
+	struct nspy_comparison c;
+	uint64_t random = 14;
+
+	(void)state;
+	make_transfers(&base, 5, 1, 1, &random);
+	make_transfers(&now, 5, 1.1, 1, &random);
+	compare(&base, &now, &c);
+	assert_int_equal(nspy_comparison_row(&c, OPERATION)->verdict, NSPY_CHANGE_WORSE);
+	assert_int_equal(nspy_comparison_row(&c, CARD)->verdict, NSPY_CHANGE_NONE);
+	/* The step does not take longer: a note. */
+	assert_int_equal(c.findings.count, 1);
+	assert_int_equal(c.findings.items[0]->priority, 2);
+	assert_non_null(strstr(c.findings.items[0]->summary, "ncclAllReduce 64.0 MiB"));
+	assert_non_null(strstr(c.findings.items[0]->summary, "busbw at least 200 -> 182 GB/s"));
+	done(&base, &now, &c);
+}
+
+static void test_operation_explains_the_step(void **state)
+{
+	struct nspy_runs base = {0}, now = {0};
+	struct nspy_comparison c;
+	uint64_t random = 15;
+	size_t told = 0;
+
+	(void)state;
+	make_transfers(&base, 5, 1, 1, &random);
+	make_transfers(&now, 5, 1.3, 1.05, &random);
+	compare(&base, &now, &c);
+	assert_int_equal(c.findings.count, 1);
+	assert_int_equal(c.findings.items[0]->priority, 1);
+	for (size_t i = 0; i < c.findings.items[0]->details.count; i++)
+		told += strstr(c.findings.items[0]->details.text[i], "busbw at least") != NULL;
+	assert_int_equal(told, 1);
+	done(&base, &now, &c);
+}
+
+static void test_one_operation_time_a_side_decides_nothing(void **state)
+{
+	struct nspy_runs base = {0}, now = {0};
+	struct nspy_comparison c;
+	uint64_t random = 16;
+
+	(void)state;
+	make_transfers(&base, 1, 1, 1, &random);
+	make_transfers(&now, 1, 2, 1, &random);
+	compare(&base, &now, &c);
+	assert_int_equal(nspy_comparison_row(&c, OPERATION)->verdict, NSPY_CHANGE_UNKNOWN);
+	assert_int_equal(c.findings.count, 0);
+	done(&base, &now, &c);
+}
+
 static void test_baseline_comes_back(void **state)
 {
 	struct nspy_runs runs = {0}, back = {0};
@@ -372,6 +450,9 @@ int main(void)
 		cmocka_unit_test(test_another_pattern_is_not_compared),
 		cmocka_unit_test(test_what_changed_is_listed),
 		cmocka_unit_test(test_creation_that_takes_longer),
+		cmocka_unit_test(test_operation_that_takes_longer),
+		cmocka_unit_test(test_operation_explains_the_step),
+		cmocka_unit_test(test_one_operation_time_a_side_decides_nothing),
 		cmocka_unit_test(test_baseline_comes_back),
 	};
 

@@ -135,6 +135,37 @@ class Compare(unittest.TestCase):
         with self.assertRaises(jsonschema.ValidationError):
             jsonschema.validate(document, schema)
 
+    def test_operations_and_network_cards(self):
+        """Times of operations and of network cards are kept, with what bus bandwidth counts."""
+        runs = []
+        for case in ("bandwidth-factors", "uneven-near"):
+            scenario = self.root / (case + ".scenario")
+            text = Path(CASES, case + ".case").read_text("utf-8")
+            # A job is compared by its largest communicator.
+            text = text.replace("\nrepeat", "\nall coll ncclAllReduce world 1 f32 sum\nrepeat", 1)
+            scenario.write_text("job one\n" + text, "utf-8")
+            subprocess.run([TRACEGEN, scenario, self.root / case], check=True)
+            document = json.loads(compare("--json", self.root / case, self.root / case).stdout)
+            runs.append({m["key"]: m for m in document["base"][0]["metrics"]})
+            for row in document["rows"]:
+                if row["metric"] in ("time", "network"):
+                    self.assertEqual((row["change"], row["verdict"]), (0, "unknown"), row)
+        times = [m for m in runs[0].values() if m["metric"] == "time"]
+        self.assertTrue(times)
+        reported = json.loads(subprocess.run(
+            [ANALYZE, "report", "--json", self.root / "bandwidth-factors"], capture_output=True,
+            text=True, check=True).stdout)["jobs"][0]["bandwidth"]["communicators"]
+        known = {round(r["busbw_at_least"]["median"] * r["seconds_at_most"]["median"])
+                 for r in reported if r["stream_seen_empty"]}
+        self.assertTrue(any("bus_bytes" in metric for metric in times), times)
+        for metric in times:
+            if "bus_bytes" in metric:
+                self.assertTrue(any(abs(metric["bus_bytes"] - k) <= 1e-3 * k + 1 for k in known),
+                                metric)
+        cards = [m for m in runs[1].values() if m["metric"] == "network"]
+        self.assertTrue(cards)
+        self.assertTrue(all(m["center_ns"] > 0 and m["samples"] > 0 for m in cards))
+
     def test_misuse(self):
         for args in ([], [self.base[0]], [self.base[0], self.base[1], self.base[2]],
                      ["--min-effect", "x", self.base[0], self.base[1]], ["--no-such"],
