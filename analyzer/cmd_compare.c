@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "cmd.h"
+#include "compare/baseline.h"
 #include "compare/compare.h"
+#include "compare/read_runs.h"
 #include "export/export.h"
 #include "inputs.h"
 #include "load.h"
@@ -19,14 +21,24 @@ struct options {
 	bool json, colour;
 	struct nspy_exports exports;
 	const char *save;
+	bool automatic;     /* --baseline auto */
 	const char **bases; /* of --base */
 	size_t base_count, base_capacity;
 };
 
-enum { OPT_BASE = 256, OPT_SAVE, OPT_MIN_EFFECT, OPT_FAIL_ON, OPT_JSON, OPT_NO_COLOR };
+enum {
+	OPT_BASE = 256,
+	OPT_BASELINE,
+	OPT_SAVE,
+	OPT_MIN_EFFECT,
+	OPT_FAIL_ON,
+	OPT_JSON,
+	OPT_NO_COLOR
+};
 
 static const struct option long_options[] = {
 	{"base", required_argument, NULL, OPT_BASE},
+	{"baseline", required_argument, NULL, OPT_BASELINE},
 	{"save-baseline", required_argument, NULL, OPT_SAVE},
 	{"min-effect", required_argument, NULL, OPT_MIN_EFFECT},
 	{"fail-on", required_argument, NULL, OPT_FAIL_ON},
@@ -41,6 +53,7 @@ static void usage(FILE *out)
 {
 	fputs("Usage: ncclspy-analyze compare [OPTION]... BASE NEW\n"
 	      "       ncclspy-analyze compare [OPTION]... --base BASE [--base BASE]... NEW...\n"
+	      "       ncclspy-analyze compare --baseline auto NEW...\n"
 	      "       ncclspy-analyze compare --save-baseline FILE RUN...\n"
 	      "\n"
 	      "Is the new run slower, where, and is it real? Each argument is a directory of one "
@@ -52,6 +65,9 @@ static void usage(FILE *out)
 	      "\n"
 	      "Options:\n"
 	      "      --base PATH          a run, or several, to compare with; may be repeated\n"
+	      "      --baseline auto      compare with the newest 5 earlier runs of the same job "
+	      "beside\n"
+	      "                           NEW that had no P0 or P1; with a PATH it is --base\n"
 	      "      --fail-on LEVEL      exit 1 for a regression of P1 (default), P2 or more "
 	      "urgent;\n"
 	      "                           'none' never does\n"
@@ -86,6 +102,11 @@ static bool set_option(struct options *options, int opt, const char *value)
 		options->bases = nspy_grow(options->bases, options->base_count,
 					   &options->base_capacity, sizeof(const char *));
 		options->bases[options->base_count++] = value;
+		return true;
+	case OPT_BASELINE:
+		if (strcmp(value, "auto") != 0)
+			return set_option(options, OPT_BASE, value);
+		options->automatic = true;
 		return true;
 	case OPT_SAVE:
 		options->save = value;
@@ -126,54 +147,13 @@ static int parse(int argc, char **argv, struct options *options)
 		return nspy_cmd_try_help(&nspy_cmd_compare);
 	}
 	count = argc - optind;
-	if (count >= 1 && (options->save || options->base_count))
+	if (count >= 1 && (options->save || options->base_count || options->automatic))
 		return -1;
 	if (count == 2)
 		return -1;
 	fprintf(stderr, "ncclspy-analyze: compare needs a base and a new run%s\n",
 		count > 2 ? "; name the former ones with --base" : "");
 	return nspy_cmd_try_help(&nspy_cmd_compare);
-}
-
-static void read_baseline(const char *path, struct nspy_runs *runs)
-{
-	char *text = nspy_read_text(path, NSPY_BASELINE_BYTES_MAX), error[160];
-
-	if (!text)
-		fprintf(stderr, "ncclspy-analyze: %s: cannot be read\n", path);
-	else if (nspy_runs_parse(text, strlen(text), runs, error, sizeof(error)) < 0)
-		fprintf(stderr, "ncclspy-analyze: %s: %s\n", path, error);
-	free(text);
-}
-
-/* Adds all runs at a path; what cannot be used is said. */
-static void read_runs(const char *path, struct nspy_runs *runs)
-{
-	const struct nspy_load_options load = {.progress = nspy_term_progress()};
-	struct nspy_inputs inputs = {0};
-
-	if (nspy_runs_is_baseline(path)) {
-		read_baseline(path, runs);
-		return;
-	}
-	nspy_inputs_add(&inputs, path);
-	nspy_inputs_finish(&inputs);
-	for (size_t i = 0; i < inputs.job_count; i++) {
-		struct nspy_run run;
-
-		nspy_load(inputs.jobs[i], &load);
-		if (nspy_profile_make(inputs.jobs[i], &run))
-			*nspy_runs_add(runs) = run;
-		else
-			nspy_inputs_problem(&inputs, path, "job %s: no operation to compare",
-					    inputs.jobs[i]->job);
-	}
-	for (size_t i = 0; i < inputs.foreign_count; i++)
-		nspy_inputs_problem(&inputs, inputs.foreign[i], "neither a trace nor a baseline");
-	for (size_t i = 0; i < inputs.bundle_count; i++)
-		nspy_inputs_problem(&inputs, inputs.bundles[i], "a bundle, not a run");
-	nspy_report_problems(&inputs, stderr);
-	nspy_inputs_done(&inputs);
 }
 
 static int save(const char *path, const struct nspy_runs *runs)
@@ -239,6 +219,16 @@ static int compare(const struct options *options, const struct nspy_runs *base,
 	return rc;
 }
 
+/* Earlier runs of the first new one. */
+static void find_base(const struct nspy_runs *now, struct nspy_runs *base)
+{
+	struct nspy_str said = {0};
+
+	nspy_baseline_find(&now->items[0], base, &said);
+	fprintf(stderr, "baseline: %s\n", said.text);
+	nspy_str_done(&said);
+}
+
 static int run(int argc, char **argv)
 {
 	struct options options = {
@@ -251,12 +241,15 @@ static int run(int argc, char **argv)
 		return rc;
 	}
 	for (size_t i = 0; i < options.base_count; i++)
-		read_runs(options.bases[i], &base);
-	if (!options.base_count && !options.save)
-		read_runs(argv[optind++], &base);
+		nspy_runs_read(options.bases[i], &base);
+	if (!options.base_count && !options.automatic && !options.save)
+		nspy_runs_read(argv[optind++], &base);
 	for (int i = optind; i < argc; i++)
-		read_runs(argv[i], &now);
-	if (!now.count || (!base.count && (options.base_count || !options.save))) {
+		nspy_runs_read(argv[i], &now);
+	if (options.automatic && now.count)
+		find_base(&now, &base);
+	if (!now.count ||
+	    (!base.count && (options.base_count || options.automatic || !options.save))) {
 		fprintf(stderr, "ncclspy-analyze: no run to compare%s\n", now.count ? " with" : "");
 		rc = NSPY_EXIT_NOTHING;
 	} else {

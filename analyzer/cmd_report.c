@@ -7,6 +7,8 @@
 
 #include "bundle/bundle.h"
 #include "cmd.h"
+#include "compare/baseline.h"
+#include "compare/read_runs.h"
 #include "export/export.h"
 #include "foreign/foreign.h"
 #include "ignore.h"
@@ -25,6 +27,7 @@ struct options {
 	struct nspy_exports exports;
 	const char *ignore_path;
 	const char *verify_path;
+	const char *baseline; /* a path, or "auto" */
 };
 
 enum {
@@ -34,6 +37,7 @@ enum {
 	OPT_ATTEMPT,
 	OPT_IGNORE,
 	OPT_VERIFY,
+	OPT_BASELINE,
 	OPT_NO_COLOR,
 };
 
@@ -42,6 +46,7 @@ static const struct option long_options[] = {
 	{"fail-on", required_argument, NULL, OPT_FAIL_ON},
 	{"hang-after", required_argument, NULL, OPT_HANG_AFTER},
 	{"attempt", required_argument, NULL, OPT_ATTEMPT},
+	{"baseline", required_argument, NULL, OPT_BASELINE},
 	{"ignore", required_argument, NULL, OPT_IGNORE},
 	{"verify", required_argument, NULL, OPT_VERIFY},
 	{"no-color", no_argument, NULL, OPT_NO_COLOR},
@@ -61,6 +66,9 @@ static void usage(FILE *out)
 	      "\n"
 	      "Options:\n"
 	      "      --attempt N         analyse the N-th start of the job (default: the newest)\n"
+	      "      --baseline PATH     say how its steps compare with earlier runs; 'auto' looks "
+	      "for\n"
+	      "                          them beside the job\n"
 	      "      --fail-on LEVEL     exit 1 if there is a finding of P0 (default), P1, P2 or "
 	      "more\n"
 	      "                          urgent; 'none' never does\n"
@@ -117,6 +125,9 @@ static bool set_option(struct options *options, int opt, const char *value)
 	case OPT_VERIFY:
 		options->verify_path = value;
 		return true;
+	case OPT_BASELINE:
+		options->baseline = value;
+		return true;
 	default:
 		if (!nspy_exports_take(&options->exports, opt, value))
 			options->report.colour = false;
@@ -168,12 +179,43 @@ static void say_jobs(const struct nspy_inputs *inputs, FILE *out)
 	fprintf(out, "\n\n");
 }
 
+/* How the job's steps compare with earlier ones: a line of text and a member of the JSON form. */
+static void add_baseline(const struct nspy_model *model, const struct options *options, cJSON *job)
+{
+	struct nspy_runs base = {0}, now = {0};
+	struct nspy_str said = {0};
+	struct nspy_run run;
+	char *line = NULL;
+
+	if (!nspy_profile_make(model, &run)) {
+		line = nspy_xstrdup("vs baseline: no operation to compare");
+	} else {
+		*nspy_runs_add(&now) = run;
+		if (strcmp(options->baseline, "auto") == 0)
+			nspy_baseline_find(&run, &base, &said);
+		else
+			nspy_runs_read(options->baseline, &base);
+		line = base.count
+			       ? nspy_baseline_line(&base, &now)
+			       : nspy_xasprintf("vs baseline: no run to compare with%s%s",
+						said.text ? ": " : "", said.text ? said.text : "");
+	}
+	cJSON_AddStringToObject(job, "baseline", line);
+	if (!options->silent)
+		puts(line);
+	nspy_str_done(&said);
+	free(line);
+	nspy_runs_done(&base);
+	nspy_runs_done(&now);
+}
+
 /* One job: loads, judges and shows it. Returns the most urgent priority. */
 static int report_job(struct nspy_model *model, const struct options *options,
 		      const struct nspy_ignore *ignore, struct nspy_findings *logs, cJSON *jobs)
 {
 	const struct nspy_load_options load = {.progress = nspy_term_progress()};
 	struct nspy_report report;
+	cJSON *job;
 	int worst;
 
 	nspy_load(model, &load);
@@ -182,9 +224,12 @@ static int report_job(struct nspy_model *model, const struct options *options,
 		nspy_log_merge(&report, logs);
 	nspy_ignore_apply(ignore, &report);
 	worst = nspy_report_worst(&report);
-	cJSON_AddItemToArray(jobs, nspy_report_json(&report));
+	job = nspy_report_json(&report);
+	cJSON_AddItemToArray(jobs, job);
 	if (!options->silent)
 		nspy_report_print(&report, stdout, options->report.colour);
+	if (options->baseline)
+		add_baseline(model, options, job);
 	nspy_report_done(&report);
 	return worst;
 }

@@ -107,6 +107,7 @@ void nspy_run_done(struct nspy_run *run)
 	for (size_t i = 0; i < run->host_count; i++)
 		free(run->hosts[i].name);
 	free(run->job);
+	free(run->directory);
 	free(run->metrics);
 	free(run->mix);
 	free(run->facts);

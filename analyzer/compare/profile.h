@@ -47,6 +47,7 @@ struct nspy_run_host {
 
 struct nspy_run {
 	char *job;
+	char *directory; /* of the job's traces; NULL for a run of a baseline file */
 	uint64_t start_ns;
 	int64_t ranks, nodes;
 	uint64_t steps;       /* compared; 0 = no pattern was found */

@@ -9,10 +9,13 @@
 
 /* Besides the settings that ranks must share. */
 static const char *const versions[] = {
-	"nccl.version",      "nccl.build_id",      "cudart.version",      "cuda.driver",
-	"libfabric.version", "net_plugin.version", "net_plugin.provider", "net_plugin.protocol",
-	"rdma.firmware",     "gpu.name",           "gpu.module",          "instance.type",
-	"ncclspy.version",
+	"nccl.version",        "nccl.build_id",
+	"cudart.version",      "cuda.driver",
+	"libfabric.version",   "net_plugin.version",
+	"net_plugin.provider", "net_plugin.protocol",
+	"rdma.firmware",       "gpu.name",
+	"gpu.module",          "instance.type",
+	"ncclspy.version",     "job.tag",
 };
 
 static bool compared(const char *key)
@@ -121,6 +124,23 @@ static void take_start(const struct nspy_comm *world, struct nspy_run *run)
 					   (double)longest, (double)longest,   1};
 }
 
+/* Traces lie at DIRECTORY/<node>/<name>. */
+static char *directory_of(const struct nspy_proc *proc)
+{
+	char *path = proc->file_count ? realpath(proc->files[0].path, NULL) : NULL;
+
+	for (int level = 0; path && level < 2; level++) {
+		char *slash = strrchr(path, '/');
+
+		if (!slash || slash == path) {
+			free(path);
+			return NULL;
+		}
+		*slash = '\0';
+	}
+	return path;
+}
+
 bool nspy_profile_make(const struct nspy_model *model, struct nspy_run *ret)
 {
 	const struct nspy_attempt *attempt;
@@ -134,6 +154,7 @@ bool nspy_profile_make(const struct nspy_model *model, struct nspy_run *ret)
 		return false;
 	ret->job = nspy_xstrdup(model->job);
 	nspy_clean(ret->job);
+	ret->directory = directory_of(attempt->procs[0]);
 	ret->start_ns = attempt->start_ns;
 	ret->ranks = attempt->world_size;
 	nspy_steps_walk(attempt->world, &steps);

@@ -47,16 +47,15 @@ void nspy_otlp_time(cJSON *object, const char *name, uint64_t unix_ns)
 uint64_t nspy_otlp_parse_time(const char *text)
 {
 	struct tm tm = {0};
-	unsigned ms;
+	const char *fraction = strptime(text, "%Y-%m-%d %H:%M:%S", &tm);
 	time_t seconds;
 
-	if (sscanf(text, "%4d-%2d-%2d %2d:%2d:%2d.%3u", &tm.tm_year, &tm.tm_mon, &tm.tm_mday,
-		   &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &ms) != 7)
+	if (!fraction || *fraction != '.')
 		return 0;
-	tm.tm_year -= 1900;
-	tm.tm_mon--;
 	seconds = timegm(&tm);
-	return seconds > 0 ? (uint64_t)seconds * 1000000000u + ms * UINT64_C(1000000) : 0;
+	return seconds > 0 ? (uint64_t)seconds * 1000000000u +
+				     strtoul(fraction + 1, NULL, 10) * UINT64_C(1000000)
+			   : 0;
 }
 
 cJSON *nspy_otlp_resource(cJSON *list, const cJSON *job, const char *scopes, const char *items)

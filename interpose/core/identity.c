@@ -269,6 +269,8 @@ void nspy_identity_facts(const struct nspy_identity *id, uint8_t *payload, size_
 	fact(&f, "run_id", text);
 	fact(&f, "job", id->job);
 	fact(&f, "job.source", job_source);
+	if (nspy_core.env.NCCLSPY_TAG[0])
+		fact(&f, "job.tag", nspy_core.env.NCCLSPY_TAG);
 	fact(&f, "node", id->node);
 	fact_machine(&f);
 	fact_number(&f, "pidns", (long long)id->pidns);

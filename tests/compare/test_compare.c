@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "compare/baseline.h"
 #include "runs.h"
 
 static const struct noise quiet = {
@@ -338,6 +339,34 @@ static void make_transfers(struct nspy_runs *runs, size_t count, double factor, 
 	}
 }
 
+static void test_the_same_job(void **state)
+{
+	struct nspy_runs runs = {0};
+	struct nspy_run *a, *b;
+	uint64_t random = 17;
+
+	(void)state;
+	make(&runs, 2, 1, -1, &random);
+	a = &runs.items[0];
+	b = &runs.items[1];
+	nspy_run_add_mix(a, "ncclAllReduce 4 B to 16 B, 8 ranks on 1 node")->per_step = 2;
+	assert_false(nspy_baseline_same_job(a, b));
+	nspy_run_add_mix(b, "ncclAllReduce 4 B to 16 B, 8 ranks on 1 node")->per_step = 2.02;
+	assert_true(nspy_baseline_same_job(a, b));
+	nspy_run_add_mix(a, "memory registrations of a rank (libfabric)")->per_step = 5;
+	assert_true(nspy_baseline_same_job(a, b)); /* a change to be told, not other work */
+	nspy_run_add_fact(a, "job.tag", "pretrain");
+	assert_false(nspy_baseline_same_job(a, b));
+	nspy_run_add_fact(b, "job.tag", "finetune");
+	assert_false(nspy_baseline_same_job(a, b));
+	free(b->facts[b->fact_count - 1].value);
+	b->facts[b->fact_count - 1].value = nspy_xstrdup("pretrain");
+	assert_true(nspy_baseline_same_job(a, b));
+	b->ranks *= 2;
+	assert_false(nspy_baseline_same_job(a, b));
+	nspy_runs_done(&runs);
+}
+
 static void test_operation_that_takes_longer(void **state)
 {
 	struct nspy_runs base = {0}, now = {0};
@@ -450,6 +479,7 @@ int main(void)
 		cmocka_unit_test(test_another_pattern_is_not_compared),
 		cmocka_unit_test(test_what_changed_is_listed),
 		cmocka_unit_test(test_creation_that_takes_longer),
+		cmocka_unit_test(test_the_same_job),
 		cmocka_unit_test(test_operation_that_takes_longer),
 		cmocka_unit_test(test_operation_explains_the_step),
 		cmocka_unit_test(test_one_operation_time_a_side_decides_nothing),

@@ -6,6 +6,7 @@ usage: test_compare_cli.py SIM TRACEGEN ANALYZE CASES SCHEMA
 """
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -165,6 +166,64 @@ class Compare(unittest.TestCase):
         cards = [m for m in runs[1].values() if m["metric"] == "network"]
         self.assertTrue(cards)
         self.assertTrue(all(m["center_ns"] > 0 and m["samples"] > 0 for m in cards))
+
+    def fleet(self, *jobs):
+        """A directory of all jobs: (name, run to copy) in the order in which they were written."""
+        fleet = Path(tempfile.mkdtemp(dir=self.root))
+        for when, (name, source) in enumerate(jobs):
+            shutil.copytree(source / "sim", fleet / name)
+            os.utime(fleet / name, (1000 + when, 1000 + when))
+        return fleet
+
+    def test_earlier_runs_are_found(self):
+        hung = self.run_job("hung", 50, kind="hang")
+        large = self.run_job("larger", 51, ranks=32)
+        fleet = self.fleet(("a", self.base[0]), ("hung", hung), ("b", self.base[1]),
+                           ("large", large), ("c", self.base[2]), ("new", self.slower[0]))
+        (fleet / "notes").mkdir()
+        result = compare("--baseline", "auto", "--json", fleet / "new")
+        self.assertEqual(result.returncode, EXIT_FINDING, result.stdout + result.stderr)
+        self.assertEqual(len(json.loads(result.stdout)["base"]), 3)
+        self.assertIn("baseline: 3 earlier runs beside it in " + str(fleet), result.stderr)
+        self.assertRegex(result.stderr, r"[12] passed over as another job")
+        self.assertIn("without NCCLSPY_TAG", result.stderr)
+
+    def test_the_newest_five_are_taken(self):
+        fleet = self.fleet(*((f"old{i}", run) for i, run in enumerate(self.slower)),
+                           *((f"good{i}", run) for i, run in enumerate(self.base)),
+                           ("good4", self.same[0]), ("new", self.same[1]))
+        result = compare("--baseline", "auto", fleet / "new")
+        self.assertEqual(result.returncode, EXIT_OK, result.stdout)
+        self.assertIn("base: 5 runs", result.stdout)
+        self.assertIn("VERDICT: no regression is seen", result.stdout)
+
+    def test_nothing_beside_it(self):
+        fleet = self.fleet(("new", self.base[0]))
+        result = compare("--baseline", "auto", fleet / "new")
+        self.assertEqual((result.returncode, result.stdout), (EXIT_NOTHING, ""))
+        self.assertIn("baseline: 0 earlier runs", result.stderr)
+        self.assertIn("no run to compare with", result.stderr)
+
+    def test_report_says_how_steps_compare(self):
+        fleet = self.fleet(("a", self.base[0]), ("b", self.base[1]), ("c", self.base[2]),
+                           ("new", self.slower[0]))
+
+        def report(*args):
+            return subprocess.run([ANALYZE, "report", *map(str, args)], capture_output=True,
+                                  text=True, check=False)
+        plain = report(fleet / "new")
+        compared = report("--baseline", "auto", fleet / "new")
+        self.assertEqual(compared.returncode, plain.returncode)
+        last = compared.stdout.splitlines()[-1]
+        self.assertRegex(last, r"^vs baseline: step time .* \(\+[45]\.\d %.*, a regression; 3 runs$")
+        self.assertEqual(compared.stdout, plain.stdout + last + "\n")
+        job = json.loads(report("--json", "--baseline", "auto", fleet / "new").stdout)["jobs"][0]
+        self.assertEqual(job["baseline"], last)
+        saved = self.root / "earlier.nspyb"
+        compare("--save-baseline", saved, self.base[0], self.base[1], self.base[2])
+        self.assertIn(last.split(";")[0], report("--baseline", saved, fleet / "new").stdout)
+        alone = report("--baseline", "auto", self.fleet(("new", self.base[0])) / "new")
+        self.assertIn("vs baseline: no run to compare with", alone.stdout)
 
     def test_misuse(self):
         for args in ([], [self.base[0]], [self.base[0], self.base[1], self.base[2]],

@@ -37,7 +37,7 @@ def test_two_jobs_at_the_same_time(scratch):
     """In one directory, one job name each, on one host."""
     harness.need(TRAINJOB, RUN)
     start = [RUN, "-o", scratch.traces]
-    env = {"LD_PRELOAD": jobs.sanitizer_runtime()}
+    env = {"LD_PRELOAD": jobs.sanitizer_runtime(), "NCCLSPY_TAG": "two of a kind"}
     first = scratch.start(start + ["--job", "one", "--", TRAINJOB, *JOB], env)
     second = scratch.start(start + ["--job", "two", "--", TRAINJOB, *JOB], env)
     scratch.finish(first).ok()
@@ -46,6 +46,9 @@ def test_two_jobs_at_the_same_time(scratch):
     assert sorted(found) == ["one", "two"], sorted(found)
     for job in found.values():
         assert job["totals"]["ranks"] == 8 and not jobs.urgent(job), job
+    tags = {r["pid"]: r["value"] for r in jobs.dump(scratch)
+            if r["kind"] == "fact" and r["key"] == "job.tag"}
+    assert list(tags.values()) == ["two of a kind"] * 16, tags
 
 
 def test_restarted_job(scratch):

@@ -12,6 +12,7 @@ complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump 
 complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump explain export support-bundle" -l otlp-metrics -r -F -d 'figures as OpenTelemetry metrics'
 complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump explain export support-bundle" -l sarif -r -F -d 'findings as SARIF'
 complete -c ncclspy-analyze -n $report -l verify -r -F -d 'compare with an earlier report'
+complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump explain export support-bundle" -l baseline -r -F -a auto -d 'auto, or runs to compare with'
 complete -c ncclspy-analyze -n "__fish_seen_subcommand_from compare" -l base -r -F -d 'a run to compare with'
 complete -c ncclspy-analyze -n "__fish_seen_subcommand_from compare" -l min-effect -x -d 'smaller changes are no regression, percent'
 complete -c ncclspy-analyze -n "__fish_seen_subcommand_from compare" -l save-baseline -r -F -d 'write the runs to a file'
