@@ -306,6 +306,18 @@ static int read_board(struct top_snapshot *snap)
 	return rc;
 }
 
+static void note_exit(struct top_snapshot *snap, uint64_t run_id, int32_t code)
+{
+	for (size_t i = 0; i < snap->rank_count; i++) {
+		struct nspy_status *page = &snap->ranks[i].page;
+
+		if (page->run_id != run_id)
+			continue;
+		page->state = NSPY_STATUS_EXITED;
+		page->exit_code = code;
+	}
+}
+
 /* A page that another process is just writing is read again. */
 static int read_local(struct top_snapshot *snap, int dir, const char *name)
 {
@@ -313,6 +325,7 @@ static int read_local(struct top_snapshot *snap, int dir, const char *name)
 		struct nspy_status page;
 		size_t bytes, used;
 		uint8_t *data = read_file(dir, name, 2 * NSPY_STATUS_BYTES_MAX, &bytes);
+		int32_t code;
 		int rc;
 
 		if (!data)
@@ -320,15 +333,8 @@ static int read_local(struct top_snapshot *snap, int dir, const char *name)
 		rc = decode(snap, data, bytes, &page, &used);
 		if (rc == 0 && strcmp(page.job_dir, snap->job_dir) == 0) {
 			rc = top_take_pages(snap, data, used, true);
-			/* The note of the exit, behind the page. */
-			if (rc == 0 && bytes >= NSPY_STATUS_BYTES_MAX + 8u &&
-			    data[NSPY_STATUS_BYTES_MAX + 4] == 1)
-				for (size_t k = 0; k < snap->rank_count; k++)
-					if (snap->ranks[k].page.run_id == page.run_id) {
-						snap->ranks[k].page.state = NSPY_STATUS_EXITED;
-						memcpy(&snap->ranks[k].page.exit_code,
-						       data + NSPY_STATUS_BYTES_MAX, 4);
-					}
+			if (rc == 0 && nspy_status_exited(data, bytes, &code))
+				note_exit(snap, page.run_id, code);
 		}
 		free(data);
 		if (rc != -EBADMSG)
