@@ -156,8 +156,8 @@ static int decode(struct top_snapshot *snap, const uint8_t *data, size_t bytes,
 	return arena ? nspy_status_decode(data, bytes, arena, ret, ret_bytes) : -ENOMEM;
 }
 
-/* Whether the process is there, and is the one that wrote the page. */
-static bool is_gone(const struct nspy_status *page)
+/* Whether the process is still there, and is the one that wrote the page; whether it runs. */
+static void look_at_process(struct nspy_status *page)
 {
 	char path[64], text[1024], *at;
 	unsigned long long start = 0;
@@ -166,23 +166,28 @@ static bool is_gone(const struct nspy_status *page)
 
 	(void)snprintf(path, sizeof(path), "/proc/%u/stat", page->pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return errno == ENOENT;
+	if (fd < 0) {
+		page->dead = errno == ENOENT;
+		return;
+	}
 	n = read(fd, text, sizeof(text) - 1);
 	close(fd);
-	if (n <= 0)
-		return errno == ESRCH;
+	if (n <= 0) {
+		page->dead = errno == ESRCH;
+		return;
+	}
 	text[n] = '\0';
 	at = strrchr(text, ')'); /* state is field 3, the start time field 22 */
 	if (!at || !at[1] || !at[2])
-		return false;
-	if (at[2] == 'Z' || at[2] == 'X')
-		return true;
+		return;
+	page->stopped = at[2] == 'T' || at[2] == 't';
+	page->dead = at[2] == 'Z' || at[2] == 'X';
 	for (int field = 3; at && field < 23; field++)
 		at = strchr(at + 1, ' ');
 	if (at)
 		start = strtoull(at, NULL, 10);
-	return start && page->starttime && start != page->starttime;
+	if (start && page->starttime && start != page->starttime)
+		page->dead = true;
 }
 
 static uint64_t own_pidns(void)
@@ -246,7 +251,7 @@ int top_take_pages(struct top_snapshot *snap, const uint8_t *data, size_t bytes,
 		}
 		clean_page(&page);
 		if (local && page.pidns == own_pidns())
-			page.dead = is_gone(&page);
+			look_at_process(&page);
 		rc = add_rank(snap, &page, local);
 		if (rc < 0 || local)
 			return rc;
