@@ -314,6 +314,21 @@ int nspy_status_decode(const uint8_t *data, size_t bytes, struct nspy_arena *are
 	return rc;
 }
 
+bool nspy_status_exited(const uint8_t *file, size_t bytes, int32_t *ret_code)
+{
+	uint32_t seal;
+	int32_t code;
+
+	if (bytes < NSPY_STATUS_FILE_BYTES)
+		return false;
+	memcpy(&code, file + NSPY_STATUS_EXIT_OFFSET, sizeof(code));
+	memcpy(&seal, file + NSPY_STATUS_EXIT_OFFSET + sizeof(code), sizeof(seal));
+	if (seal != nspy_status_exit_seal(code) && seal != nspy_status_gone_seal(code))
+		return false;
+	*ret_code = code;
+	return true;
+}
+
 const char *nspy_status_name(const struct nspy_status *status, uint16_t name)
 {
 	return name < status->name_count ? status->names[name] : "?";

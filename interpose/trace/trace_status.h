@@ -183,6 +183,28 @@ long nspy_status_encode(const struct nspy_status *status, uint32_t ops_max, uint
 int nspy_status_decode(const uint8_t *data, size_t bytes, struct nspy_arena *arena,
 		       struct nspy_status *ret, size_t *ret_bytes);
 
+/*
+ * In shared memory a file goes on behind the page, outside its checksum: what the exiting thread
+ * leaves with two stores, a code and its seal. Noise that somebody writes there is no exit.
+ */
+#define NSPY_STATUS_EXIT_OFFSET NSPY_STATUS_BYTES_MAX
+#define NSPY_STATUS_FILE_BYTES  (NSPY_STATUS_BYTES_MAX + 64u)
+
+/* The code holds. */
+static inline uint32_t nspy_status_exit_seal(int32_t code)
+{
+	return 0x45584954u ^ (uint32_t)code * 0x9E3779B1u;
+}
+
+/* It holds, and nothing more comes of the process. */
+static inline uint32_t nspy_status_gone_seal(int32_t code)
+{
+	return ~nspy_status_exit_seal(code);
+}
+
+/* Whether the file's process has begun to exit. */
+bool nspy_status_exited(const uint8_t *file, size_t bytes, int32_t *ret_code);
+
 /* Name of a function of the page, "?" if there is none. */
 const char *nspy_status_name(const struct nspy_status *status, uint16_t name);
 

@@ -12,6 +12,7 @@
 #include "event.h"
 #include "exchange.h"
 #include "live.h"
+#include "pace.h"
 
 #define NS_PER_S  1000000000ull
 #define FAST_NS   (2 * NS_PER_S)
@@ -24,6 +25,7 @@
 static struct {
 	uint64_t next_post, next_ask, next_digest;
 	bool uneasy, was_uneasy;
+	struct nspy_pace pace;
 	/* Other nodes' pages, as of the last reading. */
 	struct nspy_status *pages;
 	uint32_t capacity, count;
@@ -341,8 +343,11 @@ void nspy_across_look(const struct nspy_local *local, uint64_t now_ns,
 		      const struct nspy_limits *limits, struct nspy_status *own,
 		      struct nspy_view *ret)
 {
+	bool hurry;
+
 	*ret = (struct nspy_view){.pages = local->pages, .count = local->count, .judge = true};
-	state.uneasy = is_uneasy(local, now_ns, limits);
+	hurry = nspy_pace_hurry(&state.pace, local->pages, local->count, now_ns);
+	state.uneasy = hurry || is_uneasy(local, now_ns, limits);
 	/* The others post now. */
 	if (state.uneasy && !state.was_uneasy && state.next_ask > now_ns + FAST_NS / 2)
 		state.next_ask = now_ns + FAST_NS / 2;

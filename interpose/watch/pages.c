@@ -24,28 +24,15 @@
 #define ARENA_MIN     ((size_t)128 << 10)
 #define ARENA_MAX     ((size_t)NSPY_LOCAL_PAGES_MAX * NSPY_STATUS_BYTES_MAX * 2)
 #define READ_ATTEMPTS 3
-/* Behind the page, outside its checksum: what the exiting thread leaves with two stores. */
-#define EXIT_OFFSET NSPY_STATUS_BYTES_MAX
-#define FILE_BYTES  (NSPY_STATUS_BYTES_MAX + 64u)
-#define TICK_NS     10000000ull /* of a start time: 100 a second on x86-64 and aarch64 */
-#define LEFTOVER_NS (60ull * 1000000000ull) /* pages of the dead are evidence so long */
+#define EXIT_OFFSET   NSPY_STATUS_EXIT_OFFSET
+#define FILE_BYTES    NSPY_STATUS_FILE_BYTES
+#define TICK_NS       10000000ull /* of a start time: 100 a second on x86-64 and aarch64 */
+#define LEFTOVER_NS   (60ull * 1000000000ull) /* pages of the dead are evidence so long */
 
 struct exit_note {
 	int32_t code;
-	_Atomic uint32_t
-		seal; /* exit_seal(code): the code holds; gone_seal(code): and nothing more comes */
+	_Atomic uint32_t seal; /* trace_status.h */
 };
-
-/* Noise that somebody writes into the file is no exit. */
-static uint32_t exit_seal(int32_t code)
-{
-	return 0x45584954u ^ (uint32_t)code * 0x9E3779B1u;
-}
-
-static uint32_t gone_seal(int32_t code)
-{
-	return ~exit_seal(code);
-}
 
 /* As the kernel writes it; glibc's readdir allocates. */
 struct entry {
@@ -222,13 +209,12 @@ static ssize_t read_page(const char *name)
 
 static void note_exit(struct nspy_status *page)
 {
-	struct exit_note note;
+	int32_t code;
 
-	memcpy(&note, pages->in + EXIT_OFFSET, sizeof(note));
-	if (note.seal != exit_seal(note.code) && note.seal != gone_seal(note.code))
+	if (!nspy_status_exited(pages->in, sizeof(pages->in), &code))
 		return;
 	page->state = NSPY_STATUS_EXITED;
-	page->exit_code = note.code;
+	page->exit_code = code;
 }
 
 static void take_in(const char *name)
@@ -372,7 +358,7 @@ void nspy_pages_say_exit(int exit_code)
 		return;
 	note = (struct exit_note *)(made->shared + EXIT_OFFSET);
 	note->code = exit_code;
-	atomic_store_explicit(&note->seal, exit_seal(exit_code), memory_order_release);
+	atomic_store_explicit(&note->seal, nspy_status_exit_seal(exit_code), memory_order_release);
 }
 
 static _Atomic uint32_t others;
@@ -414,7 +400,7 @@ static void count_running(const char *name)
 		return;
 	}
 	if (pread(fd, &note, sizeof(note), EXIT_OFFSET) != (ssize_t)sizeof(note) ||
-	    note.seal != gone_seal(note.code))
+	    note.seal != nspy_status_gone_seal(note.code))
 		atomic_fetch_add_explicit(&others, 1, memory_order_relaxed);
 	close(fd);
 }
@@ -485,7 +471,7 @@ void nspy_pages_remove(void)
 	 * down its note before it counts, so the last one finds nobody.
 	 */
 	note = (struct exit_note *)(made->shared + EXIT_OFFSET);
-	atomic_store(&note->seal, gone_seal(note->code));
+	atomic_store(&note->seal, nspy_status_gone_seal(note->code));
 	if (running(made->prefix, entries, sizeof(entries)))
 		return;
 	for_each_page(made->prefix, entries, sizeof(entries), unlink_page);

@@ -3,20 +3,15 @@
 import glob
 import json
 import os
-import re
+import signal
 
 import harness
 import jobs
+import promtext
 
 JOB = ["-n", "4", "--steps", "12", "--compute-ms", "2", "--no-verify", "--timeout", "600",
        "--grace", "600"]
 HANG = "rank=2,op=all_reduce,nth=41,do=hang"
-NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*$")
-SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)\{((?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"'
-                    r',?)*)\} (-?[0-9]+(?:\.[0-9]+)?)$')
-LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"')
-
-
 def start_job(scratch, env, fault=HANG):
     harness.need(harness.TRAINJOB, harness.LIBRARY, harness.RUN)
     path = scratch.file("stderr", "")
@@ -32,30 +27,35 @@ def told(scratch):
         return "-> references/" in f.read()
 
 
-def parse(text):
-    """The exposition format: HELP, TYPE, then the samples of each metric, none twice."""
-    assert text.endswith("\n"), text
-    metrics, current, seen = {}, None, set()
-    for line in text.splitlines():
-        if line.startswith("# HELP "):
-            current = line.split(" ", 3)[2]
-            assert NAME.match(current) and current not in metrics, line
-            metrics[current] = {"type": None, "samples": []}
-        elif line.startswith("# TYPE "):
-            _, _, name, kind = line.split(" ")
-            assert name == current and kind in ("gauge", "counter"), line
-            assert (kind == "counter") == name.endswith("_total"), line
-            metrics[name]["type"] = kind
-        else:
-            match = SAMPLE.match(line)
-            assert match and match[1] == current and metrics[current]["type"], line
-            labels = dict(LABEL.findall(match[2]))
-            key = (current, tuple(sorted(labels.items())))
-            assert key not in seen, line
-            seen.add(key)
-            metrics[current]["samples"].append((labels, float(match[3])))
-    assert all(metric["samples"] for metric in metrics.values()), text
-    return metrics
+# A host that would notice a child, a signal, a zombie; its other rank never comes.
+HOST = """
+import ctypes, os, signal, sys, threading, time
+seen = []
+signal.signal(signal.SIGCHLD, lambda *a: seen.append("SIGCHLD"))
+fake = ctypes.CDLL(sys.argv[1])
+ident, comm = (ctypes.c_char * 128)(), ctypes.c_void_p()
+
+class Id(ctypes.Structure):
+    _fields_ = [("text", ctypes.c_char * 128)]
+
+fake.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, Id, ctypes.c_int]
+assert fake.ncclGetUniqueId(ident) == 0
+threading.Thread(target=fake.ncclCommInitRank, daemon=True,
+                 args=(ctypes.byref(comm), 2, Id.from_buffer_copy(ident), 0)).start()
+kept = os.open("/etc/passwd", os.O_RDONLY)
+os.set_inheritable(kept, True)
+end, over = time.monotonic() + 90, None
+while time.monotonic() < (over or end):
+    try:
+        seen.append(os.waitpid(-1, os.WNOHANG))
+    except ChildProcessError:
+        pass
+    if os.path.exists(sys.argv[2]) and not over:
+        over = time.monotonic() + 2
+    time.sleep(0.01)
+print("told" if over else "not told", seen, flush=True)
+os._exit(0)
+"""
 
 
 def value(metrics, name, **labels):
@@ -63,6 +63,36 @@ def value(metrics, name, **labels):
         if labels.items() <= have.items():
             return number
     return None
+
+
+HEAD = "# HELP a_total Help.\n# TYPE a_total counter\n"
+GOOD_TEXTS = [HEAD + "a_total 1\n", HEAD + 'a_total{b="c",d="\\\\ \\" \\n",} 1.5\n',
+              "# HELP g Help, \\\\ and \\n.\n# TYPE g gauge\ng -1e3\ng{l=\"\"} 2\n"]
+BAD_TEXTS = ["", "a_total 1\n", HEAD, HEAD + "a_total 1", HEAD + "a_total 1 1700000000\n",
+             HEAD + "a_total  1\n", HEAD + "a_total x\n", HEAD + "a_total -1\n",
+             HEAD + "a_total 1\na_total 2\n", HEAD + "b_total 1\n", HEAD + "a_total{b=c} 1\n",
+             HEAD + 'a_total{b="c"d="e"} 1\n', HEAD + 'a_total{b="c} 1\n',
+             HEAD + 'a_total{b="\\x"} 1\n', HEAD + 'a_total{b="c",b="d"} 1\n',
+             HEAD + 'a_total{1b="c"} 1\n', HEAD + 'a_total{__b="c"} 1\n',
+             HEAD + "a_total 1\n" + HEAD + "a_total 1\n", HEAD + "a_total 1\n\n",
+             HEAD.replace("counter", "gauge") + "a_total 1\n",
+             HEAD.replace("counter", "number") + "a_total 1\n",
+             HEAD.replace("# HELP a_total Help.\n", "") + "a_total 1\n",
+             HEAD.replace("Help.", "\\x") + "a_total 1\n", HEAD + "a_total NaN\n"]
+
+
+def test_parser(scratch):
+    """The reader of the text files can fail."""
+    for text in GOOD_TEXTS:
+        promtext.parse(text)
+    for text in BAD_TEXTS:
+        try:
+            promtext.parse(text)
+        except promtext.Wrong:
+            continue
+        raise AssertionError(f"{text!r} was read")
+    assert promtext.parse(GOOD_TEXTS[1])["a_total"]["samples"] == \
+        [({"b": "c", "d": '\\ " \n'}, 1.5)], scratch.path
 
 
 def test_prometheus(scratch):
@@ -73,7 +103,7 @@ def test_prometheus(scratch):
     def seen():
         for path in glob.glob(os.path.join(directory, "*.prom")):
             with open(path, encoding="utf-8") as f:
-                metrics = parse(f.read())
+                metrics = promtext.parse(f.read())
             if value(metrics, "finding_active") == 1:
                 return metrics
         return None
@@ -155,6 +185,49 @@ def test_hook_that_does_not_exist(scratch):
     job = start_job(scratch, {"NCCLSPY_ON_EVENT": "/nonexistent/command --with arguments"})
     harness.wait_for(lambda: told(scratch), "the hang on stderr")
     assert job.poll() is None
+
+
+def run_host(scratch, command, mark):
+    """What a host has seen of its hook, which leaves the file `mark`."""
+    script = scratch.file("host.py", HOST)
+    return scratch.run([os.path.realpath("/proc/self/exe"), script,
+                        os.path.join(harness.FAKES, "libnccl.so.2"), mark],
+                       dict(jobs.preload_env(scratch), RANK="0", WORLD_SIZE="2",
+                            LOCAL_WORLD_SIZE="2", NCCLSPY_HANG_START_S="1", NCCLSPY_HANG_S="1",
+                            NCCLSPY_STACKS="0", NCCLSPY_ON_EVENT=command))
+
+
+def test_hook_is_nobodys_child(scratch):
+    """The host sees no SIGCHLD, no child, no zombie; the hook none of the host's descriptors."""
+    harness.need(harness.LIBRARY)
+    out = scratch.file("seen")
+    result = run_host(scratch, f"(readlink /proc/self/fd/*; cat /proc/$$/stat) > {out}.tmp 2>&1; "
+                      f"mv {out}.tmp {out}; exit 3", out)
+    assert result.status == 0 and result.out.split("\n")[0] == "told []", str(result)
+    with open(out, encoding="utf-8") as f:
+        seen = f.read()
+    assert "passwd" not in seen and ".nspy" not in seen and "/dev/shm" not in seen, seen
+
+
+def test_hook_that_fails(scratch):
+    """By a signal, at once, with noise on all it has: the host does not hear of it."""
+    harness.need(harness.LIBRARY)
+    mark = scratch.file("mark")
+    result = run_host(scratch, f"touch {mark}; yes | head -c 1000000; yes | head -c 1000000 >&2; "
+                      "kill -SEGV $$", mark)
+    assert result.status == 0 and result.out == "told []\n", str(result)[:3000]
+    assert len(result.err) < 10000, result.err[:3000]
+
+
+def test_hook_outlives_the_job(scratch):
+    """A signal for the whole group of the job is none for it."""
+    out, pid = scratch.file("end"), scratch.file("pid")
+    job = start_job(scratch, {"NCCLSPY_ON_EVENT": f"echo $$ > {pid}.tmp; mv {pid}.tmp {pid}; "
+                              f"sleep 2; touch {out}"})
+    harness.wait_for(lambda: os.path.exists(pid), "the command")
+    os.killpg(os.getpgid(job.pid), signal.SIGTERM)
+    harness.kill_session(job)
+    harness.wait_for(lambda: os.path.exists(out), "the command's end")
 
 
 def test_hook_only_for_events(scratch):

@@ -5,7 +5,9 @@ import json
 import os
 import pty
 import select
+import signal
 import struct
+import subprocess
 import termios
 
 import harness
@@ -104,8 +106,59 @@ def test_nothing_there(scratch):
         assert result.status == 3 and "no job" in result.err, str(result)
     os.makedirs(scratch.file("job/board"))
     assert scratch.run([TOP, "--json", scratch.file("job")]).status == 3
-    for wrong in (["--interval", "0"], ["--sort", "x"], ["a", "b"], ["--what"]):
+    for wrong in (["--interval", "0"], ["--sort", "x"], ["a", "b"], ["--what"], ["--once", "--follow"]):
         assert scratch.run([TOP, *wrong]).status == 2, wrong
+
+
+def test_ended_ranks(scratch):
+    """Ranks of this host that have ended are no dead ones, while another still runs."""
+    scratch.start([harness.RUN, "-o", scratch.traces, "--", harness.TRAINJOB, *JOB],
+                  {"NSPY_FAKE": "rank=1,op=sync,step=11,do=exit:0;rank=0,op=sync,step=11,do=hang",
+                   "NCCLSPY_QUIET": "1", "LD_PRELOAD": jobs.sanitizer_runtime()})
+
+    def seen():
+        view = look(scratch)
+        return view if view and view["states"]["ended"] else None
+    view = harness.wait_for(seen, "a view of the end")
+    rank = next(rank for rank in view["ranks"] if rank["rank"] == 1)
+    assert rank["state"] == "ended" and rank["doing"] == "exit code 0", rank
+    assert not view["states"]["dead"], view["states"]
+
+
+def test_follow(scratch):
+    """Into a file, as into the log of a job: each change once, and its end."""
+    job = start_job(scratch)
+    hung(scratch)
+    with open(scratch.file("out"), "w", encoding="utf-8") as out:
+        child = scratch.start([TOP, "--follow", "--interval", "1", scratch.traces], stdout=out,
+                              stdin=subprocess.DEVNULL)
+
+    def lines():
+        with open(scratch.file("out"), encoding="utf-8") as f:
+            return f.read().splitlines()
+    # It begins with what is so.
+    harness.wait_for(lambda: any("COLLECTIVE_HANG" in line for line in lines()), "the event")
+    assert sum(" behind" in line for line in lines()) == 1, lines()
+    pids = [rank["pid"] for rank in look(scratch)["ranks"] if rank["rank"] == 3]
+    os.kill(pids[0], signal.SIGSTOP)
+    harness.wait_for(lambda: any("rank 3 (" in line and " stopped" in line for line in lines()),
+                     "the stop")
+    said = len(lines())
+    os.kill(pids[0], signal.SIGCONT)
+    harness.wait_for(lambda: len(lines()) > said, "what comes after it")
+    harness.kill_session(job)
+    harness.wait_for(lambda: child.poll() is not None, "the end")
+    assert child.returncode == 0 and "no process of it runs any more" in lines()[-1], lines()
+    assert all(line.startswith("20") and "\033" not in line for line in lines()), lines()
+
+
+def test_follow_into_a_closed_pipe(scratch):
+    """Whoever reads goes away (head): it ends, and does not go on for nobody."""
+    start_job(scratch)
+    hung(scratch)
+    result = scratch.run(["sh", "-c", f"'{TOP}' --follow --json --interval 1 '{scratch.traces}' | "
+                          "head -n 1"]).ok()
+    assert json.loads(result.out)["what"] == "ranks", result.out
 
 
 class Terminal:
@@ -160,6 +213,25 @@ def test_on_a_terminal(scratch):
     assert terminal.seen.rstrip().endswith(b"\033[?1049l"), terminal.seen[-100:]
     assert termios.tcgetattr(terminal.master)[3] & termios.ICANON
     os.close(terminal.master)
+
+
+def test_interrupted(scratch):
+    """^C from the keyboard, and a signal from elsewhere: the terminal is as it was before."""
+    start_job(scratch)
+    hung(scratch)
+    for end in (lambda t: os.write(t.master, b"\x03"), lambda t: t.child.terminate()):
+        terminal = Terminal(scratch, 24, 100)
+        before = termios.tcgetattr(terminal.master)[:4]
+        terminal.until(lambda p: b"behind" in p, "the first picture")
+        assert not termios.tcgetattr(terminal.master)[3] & (termios.ICANON | termios.ECHO)
+        end(terminal)
+        harness.wait_for(lambda t=terminal: t.read() or t.child.poll() is not None, "the end")
+        terminal.read()
+        assert terminal.seen.rstrip().endswith(b"\033[?25h\033[?1049l"), terminal.seen[-100:]
+        assert termios.tcgetattr(terminal.master)[3] & (termios.ICANON | termios.ECHO)
+        assert terminal.child.returncode == 0 and before[0] == \
+            termios.tcgetattr(terminal.master)[0], terminal.child.returncode
+        os.close(terminal.master)
 
 
 def test_without_colour(scratch):

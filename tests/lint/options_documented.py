@@ -11,6 +11,7 @@ PROGRAMS = {
     "ncclspy-run": ("tools/run/", "docs/man/ncclspy-run.1.scd"),
     "ncclspy-snapshot": ("tools/snapshot/", "docs/man/ncclspy-snapshot.1.scd"),
     "ncclspy-stacks": ("tools/stacks/", "docs/man/ncclspy-stacks.1.scd"),
+    "ncclspy-top": ("tools/top/", "docs/man/ncclspy-top.1.scd"),
     "ncclspy-analyze": ("analyzer/", "docs/man/ncclspy-analyze.1.scd"),
 }
 COMPLETIONS = ["tools/completions/bash/{}", "tools/completions/zsh/_{}",

@@ -13,7 +13,7 @@
 
 #define S     1000000000ull
 #define NOW   (1000 * S)
-#define RANKS 512u
+#define RANKS 4096u /* of the largest job that must be readable */
 #define OPS   8u
 #define WORLD 0xAAAAAAAA00000001ull
 
@@ -138,7 +138,7 @@ static void test_worst_first(void **state)
 	assert_int_equal(snap.ranks[0].page.rank, 300);
 	assert_true(snap.ranks[0].lag_ns > 5.29e6 && snap.ranks[0].lag_ns < 5.31e6);
 	top_sort(&snap, TOP_SORT_RANK);
-	assert_int_equal(snap.ranks[511].page.rank, 511);
+	assert_int_equal(snap.ranks[RANKS - 1].page.rank, RANKS - 1);
 }
 
 static void test_numbers(void **state)
@@ -157,7 +157,7 @@ static void test_numbers(void **state)
 	/* 8 operations in the 8 s before the page was published. */
 	assert_true(c->ops_per_s > 0.99 && c->ops_per_s < 1.01);
 	/* An all-reduce of n bytes moves 2 (r - 1) / r n. */
-	assert_true(c->bus_bytes_per_s > 7900 && c->bus_bytes_per_s < 8000);
+	assert_true(c->bus_bytes_per_s > 7900 && c->bus_bytes_per_s < 8010);
 }
 
 /* However small the terminal, nobody is left out without being counted. */
@@ -172,10 +172,142 @@ static void test_fits(void **state)
 	assert_int_equal(lines.count, 24);
 	assert_non_null(strstr(lines.at[5].text, "200 node-25"));
 	assert_int_equal(lines.at[5].style, TOP_RED);
-	assert_non_null(strstr(lines.at[23].text, "and 494 ranks more, 494 waiting"));
+	assert_non_null(strstr(lines.at[23].text, "and 4078 ranks more, 4078 waiting"));
 	assert_int_equal(top_text(&snap, TOP_SORT_WORST, 0, &lines), 0);
 	assert_int_equal(lines.count, 5 + RANKS);
 	free(lines.at);
+}
+
+/* A terminal of a line, and of fewer than the heads of the tables take. */
+static void test_tiny(void **state)
+{
+	struct top_lines lines = {0};
+
+	(void)state;
+	look(make_job());
+	for (size_t height = 1; height < 12; height++) {
+		assert_int_equal(top_text(&snap, TOP_SORT_WORST, height, &lines), 0);
+		assert_true(lines.count <= (height > 6 ? height : 6));
+	}
+	free(lines.at);
+}
+
+/* --- changes, line by line --- */
+
+static struct top_follow follow;
+static char said[8192];
+
+/* Each is small: 4 ranks. */
+static struct made four[4];
+
+static void follow_look(bool json)
+{
+	FILE *out = fmemopen(said, sizeof(said), "w");
+	size_t bytes = 0;
+
+	while (snap.block_count)
+		free(snap.blocks[--snap.block_count].base);
+	snap.rank_count = 0;
+	free(snap.comms);
+	snap.comms = NULL;
+	snap.comm_count = 0;
+	for (uint32_t i = 0; i < 4; i++)
+		bytes = put(&four[i], bytes);
+	look(bytes);
+	top_sort(&snap, TOP_SORT_RANK);
+	memset(said, 0, sizeof(said));
+	assert_int_equal(top_follow_look(&snap, &follow, json, out), 0);
+	(void)fclose(out);
+}
+
+static int set_up_four(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < 4; i++) {
+		make(&four[i], i);
+		four[i].page.comms = &four[i].comm;
+		four[i].page.calls_open = &four[i].call;
+		four[i].page.ops = four[i].ops;
+	}
+	memset(&follow, 0, sizeof(follow));
+	(void)snprintf(snap.job, sizeof(snap.job), "j");
+	return 0;
+}
+
+static int tear_down_four(void **state)
+{
+	free(follow.seen);
+	return teardown(state);
+}
+
+static void test_follow(void **state)
+{
+	(void)state;
+	follow_look(false);
+	assert_non_null(strstr(said, " job j 4 ranks (0-3) running\n"));
+	follow_look(false);
+	assert_string_equal(said, "");
+	/* Three wait for rank 1: said at the second look, together. */
+	for (uint32_t i = 0; i < 4; i++)
+		if (i != 1)
+			let_wait(&four[i], 30 * S);
+	four[1].comm.enqueued = 97;
+	follow_look(false);
+	assert_string_equal(said, "");
+	follow_look(false);
+	assert_non_null(strstr(said, " job j rank 1 (node node-0, pid 101) behind"));
+	assert_non_null(strstr(said, " job j 3 ranks (0,2-3) waiting; the first: 30.0 s in cuda"));
+	/* What lasts is said at once. */
+	four[1].page.dead = true;
+	follow_look(true);
+	assert_non_null(strstr(said, "\"what\":\"ranks\",\"state\":\"dead\",\"count\":1,"
+				     "\"ranks\":\"1\""));
+	assert_null(strchr(strchr(said, '\n') + 1, '{'));
+	assert_false(top_follow_over(&snap, &follow));
+	for (uint32_t i = 0; i < 4; i++)
+		if (i != 1)
+			four[i].page.state = NSPY_STATUS_EXITED;
+	follow_look(false);
+	assert_non_null(strstr(said, " job j 3 ranks (0,2-3) ended"));
+	assert_true(top_follow_over(&snap, &follow));
+}
+
+/* However many ranks change in however small groups: a line each state. */
+static void test_follow_many(void **state)
+{
+	FILE *out = fmemopen(said, sizeof(said), "w");
+
+	(void)state;
+	look(make_job());
+	for (size_t i = 0; i < snap.rank_count; i++)
+		snap.ranks[i].state = i % 2 ? TOP_STOPPED : TOP_RUNNING;
+	memset(said, 0, sizeof(said));
+	assert_int_equal(top_follow_look(&snap, &follow, false, out), 0);
+	(void)fclose(out);
+	assert_non_null(strstr(said, "2048 ranks (1,3,5,"));
+	assert_non_null(strstr(said, ",...) stopped"));
+	assert_true(strlen(said) < 1200);
+}
+
+static void test_follow_events(void **state)
+{
+	static const char first[] = "{\"time_ns\":1764687474000000000,\"event\":\"finding\","
+				    "\"priority\":\"P0\",\"id\":\"A\",\"summary\":\"s\"}\n";
+	static const char later[] = "{\"time_ns\":1764687475000000000,\"event\":\"end\","
+				    "\"priority\":\"P0\",\"id\":\"A\",\"summary\":\"t\"}\n";
+
+	(void)state;
+	follow_look(false);
+	top_take_events(&snap, first, sizeof(first) - 1);
+	follow_look(false);
+	assert_string_equal(said, "2025-12-02T14:57:54Z job j finding P0 A s\n");
+	follow_look(false);
+	assert_string_equal(said, "");
+	top_take_events(&snap, later, sizeof(later) - 1);
+	follow_look(true);
+	assert_string_equal(said, "{\"time\":\"2025-12-02T14:57:55Z\",\"job\":\"j\",\"what\":"
+				  "\"end\",\"id\":\"A\",\"priority\":\"P0\","
+				  "\"summary\":\"t\"}\n");
 }
 
 static void test_silence(void **state)
@@ -287,6 +419,10 @@ int main(void)
 		cmocka_unit_test_teardown(test_worst_first, teardown),
 		cmocka_unit_test_teardown(test_numbers, teardown),
 		cmocka_unit_test_teardown(test_fits, teardown),
+		cmocka_unit_test_teardown(test_tiny, teardown),
+		cmocka_unit_test_setup_teardown(test_follow, set_up_four, tear_down_four),
+		cmocka_unit_test_setup_teardown(test_follow_many, set_up_four, tear_down_four),
+		cmocka_unit_test_setup_teardown(test_follow_events, set_up_four, tear_down_four),
 		cmocka_unit_test_teardown(test_silence, teardown),
 		cmocka_unit_test_teardown(test_ends, teardown),
 		cmocka_unit_test_teardown(test_torn, teardown),

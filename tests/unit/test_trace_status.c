@@ -192,12 +192,46 @@ static void test_small_arena(void **state)
 	assert_int_equal(arena.used, 8);
 }
 
+/* Zeroes, noise and a cut file are no exit; a code is, and is still when nothing more comes. */
+static void test_exit_note(void **state)
+{
+	static uint8_t file[NSPY_STATUS_FILE_BYTES];
+	uint8_t *note = file + NSPY_STATUS_EXIT_OFFSET;
+	const int32_t codes[] = {0, 1, 137, -1};
+	int32_t back = 99;
+	uint32_t seal = 1;
+
+	(void)state;
+	assert_false(nspy_status_exited(file, sizeof(file), &back));
+	memcpy(note + 4, &seal, sizeof(seal));
+	assert_false(nspy_status_exited(file, sizeof(file), &back));
+	memset(note, 0xA5, 8);
+	assert_false(nspy_status_exited(file, sizeof(file), &back));
+	assert_int_equal(back, 99);
+	for (size_t i = 0; i < 2 * sizeof(codes) / sizeof(codes[0]); i++) {
+		int32_t code = codes[i / 2];
+
+		seal = i % 2 ? nspy_status_gone_seal(code) : nspy_status_exit_seal(code);
+		memcpy(note, &code, sizeof(code));
+		memcpy(note + 4, &seal, sizeof(seal));
+		assert_true(nspy_status_exited(file, sizeof(file), &back));
+		assert_int_equal(back, code);
+		assert_false(nspy_status_exited(file, sizeof(file) - 1, &back));
+		note[0] ^= 1;
+		assert_false(nspy_status_exited(file, sizeof(file), &back));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip),      cmocka_unit_test(test_fewer_operations),
-		cmocka_unit_test(test_everything_fits), cmocka_unit_test(test_damage),
-		cmocka_unit_test(test_bad_indices),     cmocka_unit_test(test_texts_are_cleaned),
+		cmocka_unit_test(test_exit_note),
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_fewer_operations),
+		cmocka_unit_test(test_everything_fits),
+		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_bad_indices),
+		cmocka_unit_test(test_texts_are_cleaned),
 		cmocka_unit_test(test_small_arena),
 	};
 

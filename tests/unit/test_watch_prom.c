@@ -47,6 +47,71 @@ static void test_longest(void **state)
 		assert_true(*line == '#' || strncmp(line, "ncclspy_", 8) == 0);
 }
 
+static uint32_t series(void)
+{
+	uint32_t count = 0;
+
+	for (const char *line = out; *line; line = strchr(line, '\n') + 1)
+		count += *line != '#';
+	return count;
+}
+
+/*
+ * As many processes as are looked at on a node, each with as many communicators, calls, operations
+ * and names as a page has room for: not a series more than of one process with nothing.
+ */
+static void test_series_are_bounded(void **state)
+{
+	static struct nspy_status pages[128];
+	static struct nspy_status_comm comms[NSPY_STATUS_COMMS_MAX];
+	static struct nspy_status_call calls[NSPY_STATUS_CALLS_MAX];
+	static struct nspy_status_op ops[NSPY_STATUS_OPS_MAX];
+	static struct nspy_status_way ways[NSPY_STATUS_WAYS_MAX];
+	static char names[NSPY_STATUS_NAMES_MAX][NSPY_STATUS_NAME_BYTES];
+	const struct nspy_prom_labels labels = {"j", "n"};
+	uint32_t least;
+
+	(void)state;
+	pages[0] = (struct nspy_status){.state = NSPY_STATUS_RUNNING, .world_size = 1};
+	assert_true(nspy_prom_text(pages, 1, &pages[0], &labels, 10 * S, S, out) > 0);
+	least = series();
+	assert_int_equal(least, 13);
+	for (uint32_t i = 0; i < NSPY_STATUS_COMMS_MAX; i++)
+		comms[i] = (struct nspy_status_comm){
+			.key = i + 1, .enqueued = UINT64_MAX, .nranks = 2};
+	for (uint32_t i = 0; i < NSPY_STATUS_NAMES_MAX; i++)
+		(void)snprintf(names[i], sizeof(names[i]), "ncclFunction%u", i);
+	for (uint32_t i = 0; i < 128; i++)
+		pages[i] = (struct nspy_status){
+			.state = NSPY_STATUS_RUNNING,
+			.rank = (int32_t)(1000000 + i),
+			.world_size = 4096,
+			.dead = i % 3 == 0,
+			.stopped = i % 5 == 0,
+			.calls = UINT64_MAX / 256,
+			.lost = UINT64_MAX / 256,
+			.rounds = UINT64_MAX / 256,
+			.longest_wait_ns = UINT64_MAX,
+			.event_key = 1,
+			.event_id = "COLLECTIVE_HANG",
+			.comm_count = NSPY_STATUS_COMMS_MAX,
+			.call_count = NSPY_STATUS_CALLS_MAX,
+			.op_count = NSPY_STATUS_OPS_MAX,
+			.way_count = NSPY_STATUS_WAYS_MAX,
+			.name_count = NSPY_STATUS_NAMES_MAX,
+			.comms = comms,
+			.calls_open = calls,
+			.ops = ops,
+			.ways = ways,
+			.names = names,
+		};
+	assert_true(nspy_prom_text(pages, 128, &pages[0], &labels, 10 * S, S, out) > 0);
+	/* And the one that names the finding. */
+	assert_int_equal(series(), least + 1);
+	assert_null(strstr(out, "1000000"));
+	assert_null(strstr(out, "ncclFunction"));
+}
+
 static void test_states(void **state)
 {
 	struct nspy_status_call call = {.enter_ns = 2 * S};
@@ -80,6 +145,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names_are_escaped),
 		cmocka_unit_test(test_longest),
+		cmocka_unit_test(test_series_are_bounded),
 		cmocka_unit_test(test_states),
 	};
 

@@ -25,7 +25,7 @@ static void take_text(const cJSON *object, const char *key, char *ret, size_t by
 	top_clean(ret);
 }
 
-static void take_time(const cJSON *object, char ret[24])
+static uint64_t take_time(const cJSON *object, char ret[24])
 {
 	const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, "time_ns");
 	double ns = cJSON_IsNumber(item) ? item->valuedouble : 0;
@@ -35,6 +35,7 @@ static void take_time(const cJSON *object, char ret[24])
 	ret[0] = '\0';
 	if (s && gmtime_r(&s, &tm))
 		(void)strftime(ret, 24, "%Y-%m-%dT%H:%M:%SZ", &tm);
+	return s ? (uint64_t)ns : 0;
 }
 
 static void take_event(struct top_snapshot *snap, const cJSON *object)
@@ -45,7 +46,7 @@ static void take_event(struct top_snapshot *snap, const cJSON *object)
 	take_text(object, "id", e.id, sizeof(e.id));
 	take_text(object, "priority", e.priority, sizeof(e.priority));
 	take_text(object, "summary", e.summary, sizeof(e.summary));
-	take_time(object, e.time);
+	e.time_ns = take_time(object, e.time);
 	if (!e.event[0] || !e.id[0])
 		return;
 	if (strcmp(e.event, "end") == 0)

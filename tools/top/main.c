@@ -10,22 +10,23 @@
 enum { EXIT_USAGE = 2, EXIT_NOTHING = 3, EXIT_INTERNAL = 4 };
 
 static const char usage[] =
-	"Usage: ncclspy-top [--once [--json]] [--interval SECONDS] [--sort worst|rank|lag] "
-	"[DIR|JOB]\n"
+	"Usage: ncclspy-top [--once|--follow] [--json] [--interval SECONDS] "
+	"[--sort worst|rank|lag] [DIR|JOB]\n"
 	"\n"
 	"Shows the ranks, communicators and findings of a running job.\n"
 	"  DIR|JOB             job directory, directory of jobs (the newest), or name of a job\n"
 	"                      below NCCLSPY_DIR; default: the newest job there\n"
 	"  --once              print once as text and end; the default if stdout is no terminal\n"
-	"  --json              ... as JSON\n"
-	"  --interval SECONDS  between two looks of the live view (1 to 60, default 2)\n"
+	"  --follow            append a line for each change and event until the job is over\n"
+	"  --json              once, or each line, as JSON\n"
+	"  --interval SECONDS  between two looks (1 to 60, default 2)\n"
 	"  --sort ORDER        of the ranks (--once): worst (default), rank, lag\n"
 	"  -V, --version       print the version\n"
 	"  -h, --help          this text\n"
 	"Keys of the live view: q ends it, s changes the order.\n";
 
 struct options {
-	bool once, json;
+	bool once, follow, json;
 	unsigned int interval_s;
 	enum top_sort sort;
 };
@@ -55,13 +56,10 @@ static bool take_interval(const char *word, unsigned int *ret)
 static int take_options(int argc, char **argv, struct options *ret)
 {
 	static const struct option names[] = {
-		{"once", no_argument, NULL, 'o'},
-		{"json", no_argument, NULL, 'j'},
-		{"interval", required_argument, NULL, 'i'},
-		{"sort", required_argument, NULL, 's'},
-		{"version", no_argument, NULL, 'V'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
+		{"once", no_argument, NULL, 'o'},       {"follow", no_argument, NULL, 'f'},
+		{"json", no_argument, NULL, 'j'},       {"interval", required_argument, NULL, 'i'},
+		{"sort", required_argument, NULL, 's'}, {"version", no_argument, NULL, 'V'},
+		{"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0},
 	};
 	bool good = true;
 	int c;
@@ -71,8 +69,11 @@ static int take_options(int argc, char **argv, struct options *ret)
 		case 'o':
 			ret->once = true;
 			break;
+		case 'f':
+			ret->follow = true;
+			break;
 		case 'j':
-			ret->once = ret->json = true;
+			ret->json = true;
 			break;
 		case 'i':
 			good = take_interval(optarg, &ret->interval_s);
@@ -90,7 +91,7 @@ static int take_options(int argc, char **argv, struct options *ret)
 			good = false;
 		}
 	}
-	if (good && argc - optind <= 1)
+	if (good && argc - optind <= 1 && !(ret->once && ret->follow))
 		return -1;
 	(void)fputs(usage, stderr);
 	return EXIT_USAGE;
@@ -129,7 +130,9 @@ int main(int argc, char **argv)
 		(void)fprintf(stderr, "ncclspy-top: no job in %s\n", word ? word : "NCCLSPY_DIR");
 		return EXIT_NOTHING;
 	}
-	if (options.once || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+	if (options.follow)
+		status = top_follow(&snap, options.interval_s * 1000u, options.json);
+	else if (options.once || options.json || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
 		status = print_once(&snap, &options);
 	else
 		status = top_screen(&snap, options.interval_s * 1000u);

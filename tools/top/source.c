@@ -156,8 +156,8 @@ static int decode(struct top_snapshot *snap, const uint8_t *data, size_t bytes,
 	return arena ? nspy_status_decode(data, bytes, arena, ret, ret_bytes) : -ENOMEM;
 }
 
-/* Whether the process is there, and is the one that wrote the page. */
-static bool is_gone(const struct nspy_status *page)
+/* Whether the process is still there, and is the one that wrote the page; whether it runs. */
+static void look_at_process(struct nspy_status *page)
 {
 	char path[64], text[1024], *at;
 	unsigned long long start = 0;
@@ -166,23 +166,28 @@ static bool is_gone(const struct nspy_status *page)
 
 	(void)snprintf(path, sizeof(path), "/proc/%u/stat", page->pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return errno == ENOENT;
+	if (fd < 0) {
+		page->dead = errno == ENOENT;
+		return;
+	}
 	n = read(fd, text, sizeof(text) - 1);
 	close(fd);
-	if (n <= 0)
-		return errno == ESRCH;
+	if (n <= 0) {
+		page->dead = errno == ESRCH;
+		return;
+	}
 	text[n] = '\0';
 	at = strrchr(text, ')'); /* state is field 3, the start time field 22 */
 	if (!at || !at[1] || !at[2])
-		return false;
-	if (at[2] == 'Z' || at[2] == 'X')
-		return true;
+		return;
+	page->stopped = at[2] == 'T' || at[2] == 't';
+	page->dead = at[2] == 'Z' || at[2] == 'X';
 	for (int field = 3; at && field < 23; field++)
 		at = strchr(at + 1, ' ');
 	if (at)
 		start = strtoull(at, NULL, 10);
-	return start && page->starttime && start != page->starttime;
+	if (start && page->starttime && start != page->starttime)
+		page->dead = true;
 }
 
 static uint64_t own_pidns(void)
@@ -246,7 +251,7 @@ int top_take_pages(struct top_snapshot *snap, const uint8_t *data, size_t bytes,
 		}
 		clean_page(&page);
 		if (local && page.pidns == own_pidns())
-			page.dead = is_gone(&page);
+			look_at_process(&page);
 		rc = add_rank(snap, &page, local);
 		if (rc < 0 || local)
 			return rc;
@@ -306,6 +311,18 @@ static int read_board(struct top_snapshot *snap)
 	return rc;
 }
 
+static void note_exit(struct top_snapshot *snap, uint64_t run_id, int32_t code)
+{
+	for (size_t i = 0; i < snap->rank_count; i++) {
+		struct nspy_status *page = &snap->ranks[i].page;
+
+		if (page->run_id != run_id)
+			continue;
+		page->state = NSPY_STATUS_EXITED;
+		page->exit_code = code;
+	}
+}
+
 /* A page that another process is just writing is read again. */
 static int read_local(struct top_snapshot *snap, int dir, const char *name)
 {
@@ -313,6 +330,7 @@ static int read_local(struct top_snapshot *snap, int dir, const char *name)
 		struct nspy_status page;
 		size_t bytes, used;
 		uint8_t *data = read_file(dir, name, 2 * NSPY_STATUS_BYTES_MAX, &bytes);
+		int32_t code;
 		int rc;
 
 		if (!data)
@@ -320,15 +338,8 @@ static int read_local(struct top_snapshot *snap, int dir, const char *name)
 		rc = decode(snap, data, bytes, &page, &used);
 		if (rc == 0 && strcmp(page.job_dir, snap->job_dir) == 0) {
 			rc = top_take_pages(snap, data, used, true);
-			/* The note of the exit, behind the page. */
-			if (rc == 0 && bytes >= NSPY_STATUS_BYTES_MAX + 8u &&
-			    data[NSPY_STATUS_BYTES_MAX + 4] == 1)
-				for (size_t k = 0; k < snap->rank_count; k++)
-					if (snap->ranks[k].page.run_id == page.run_id) {
-						snap->ranks[k].page.state = NSPY_STATUS_EXITED;
-						memcpy(&snap->ranks[k].page.exit_code,
-						       data + NSPY_STATUS_BYTES_MAX, 4);
-					}
+			if (rc == 0 && nspy_status_exited(data, bytes, &code))
+				note_exit(snap, page.run_id, code);
 		}
 		free(data);
 		if (rc != -EBADMSG)

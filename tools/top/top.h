@@ -53,7 +53,8 @@ struct top_comm {
 };
 
 struct top_event {
-	char time[24]; /* UTC */
+	uint64_t time_ns; /* system time, to a microsecond or so; 0 = not known */
+	char time[24];    /* UTC */
 	char event[16], id[48], priority[4], summary[360];
 	bool over;
 };
@@ -111,6 +112,21 @@ void top_sort(struct top_snapshot *snap, enum top_sort sort);
 int top_text(const struct top_snapshot *snap, enum top_sort sort, size_t height,
 	     struct top_lines *ret);
 int top_print_json(const struct top_snapshot *snap, FILE *out);
+
+/* What --follow has said so far; zero before the first look, seen is freed by the caller. */
+struct top_follow {
+	struct seen *seen;
+	size_t count;
+	uint64_t told_ns;
+	bool had_ranks;
+};
+/* Prints what has changed since the last look; ranks are sorted by their numbers. 0 or -ENOMEM. */
+int top_follow_look(const struct top_snapshot *snap, struct top_follow *follow, bool json,
+		    FILE *out);
+/* Whether nothing more will come. */
+bool top_follow_over(const struct top_snapshot *snap, const struct top_follow *follow);
+/* Until the job is over. The exit status. */
+int top_follow(struct top_snapshot *snap, unsigned int period_ms, bool json);
 
 /* The live view, until q or the end of the input. The exit status. */
 int top_screen(struct top_snapshot *snap, unsigned int period_ms);
