@@ -53,7 +53,7 @@ SLIPS = [
      "ret"),
     ("nccl.api", "ncclGetVersion(int *version)", "ncclGetVersion(int *copy)", "wrapper itself",
      "copy"),
-    ("nccl.api", "ncclGetVersion(int *version)", "ncclGetVersion(float *version)", "undeclared",
+    ("nccl.api", "ncclGetVersion(int *version)", "ncclGetVersion(double *version)", "undeclared",
      "float"),
     ("nccl.api", "ncclGetVersion(int *version)", "ncclGetVersion(ncclConfig_t version)",
      "by value", "ncclConfig_t version"),
