@@ -54,7 +54,7 @@ SLIPS = [
     ("nccl.api", "ncclGetVersion(int *version)", "ncclGetVersion(int *copy)", "wrapper itself",
      "copy"),
     ("nccl.api", "ncclGetVersion(int *version)", "ncclGetVersion(double *version)", "undeclared",
-     "float"),
+     "double"),
     ("nccl.api", "ncclGetVersion(int *version)", "ncclGetVersion(ncclConfig_t version)",
      "by value", "ncclConfig_t version"),
     ("nccl.api", "ncclResult_t ncclGetVersion(", "int ncclGetVersion(", "cannot return",
