@@ -157,6 +157,47 @@ static void dump_text(const struct nspy_dump *dump, const struct nspy_proc *proc
 	free(piece);
 }
 
+/*
+ * A host that had longer than this between the events and the collective may have queued other work
+ * there: the time between the events is then an upper bound. A launch alone takes some
+ * microseconds.
+ */
+#define EXACT_GAP_NS 20000u
+
+static void dump_done(const struct nspy_dump *dump, const struct nspy_proc *proc, uint32_t thread,
+		      const struct nspy_done_rec *rec)
+{
+	uint64_t key = key_of(proc, rec->comm);
+	uint16_t fn = rec->fn < proc->fn_map_count ? proc->fn_map[rec->fn] : 0;
+	const char *name = nspy_model_get_fn(dump->model, fn)->name;
+	bool exact = rec->gpu_ns && rec->gap <= EXACT_GAP_NS;
+	uint64_t took = rec->gpu_ns ? rec->gpu_ns : rec->when - rec->began;
+	const char *kind = exact ? "exact" : "upper bound";
+	struct nspy_str text = {0};
+	cJSON *object;
+
+	if ((dump->comm_key && key != dump->comm_key) || (dump->op && rec->seq != dump->op) ||
+	    rec->when < rec->began)
+		return;
+	object = nspy_dump_start(proc, "done", rec->when, &text);
+	nspy_str_addf(&text,
+		      "  thread %u  #%" PRIu64 " comm %016" PRIx64 " %s %" PRIu64 " ns (%s, %s)",
+		      thread, rec->seq, key, exact ? "took" : "took at most", took, kind, name);
+	cJSON_AddNumberToObject(object, "thread", thread);
+	cJSON_AddNumberToObject(object, "seq", (double)rec->seq);
+	add_key(object, "comm", key);
+	cJSON_AddStringToObject(object, "source", name);
+	cJSON_AddStringToObject(object, "duration_kind", kind);
+	cJSON_AddNumberToObject(object, "duration_ns", (double)took);
+	if (rec->gpu_ns)
+		cJSON_AddNumberToObject(object, "gap_ns", rec->gap);
+	if (rec->not_done && rec->not_done < rec->when) {
+		nspy_str_addf(&text, ", not done %" PRIu64 " ns before", rec->when - rec->not_done);
+		cJSON_AddNumberToObject(object, "not_done_ns", (double)(rec->when - rec->not_done));
+	}
+	nspy_dump_put(dump, &text, object);
+}
+
 static void add_flags(struct nspy_str *text, cJSON *object, uint8_t flags)
 {
 	static const struct {
@@ -229,6 +270,9 @@ void nspy_dump_records(const struct nspy_dump *dump, struct nspy_proc *proc, uin
 			break;
 		case NSPY_REC_COMM:
 			dump_comm(dump, proc, &records[i].comm);
+			break;
+		case NSPY_REC_DONE:
+			dump_done(dump, proc, thread, &records[i].done);
 			break;
 		case NSPY_REC_TEXT:
 			if (!dump->comm_key && !dump->op)

@@ -125,14 +125,6 @@ struct batch {
 	uint32_t last_drained;          /* new value of drained in last_page */
 };
 
-static void convert(union nspy_any_rec *rec, const struct nspy_clock_piece *pieces, uint32_t count)
-{
-	/* `enter` and the `when` of the other kinds share their place. */
-	rec->call.enter = nspy_clock_to_ns(pieces, count, rec->call.enter);
-	if (rec->call.kind == NSPY_REC_CALL)
-		rec->call.leave = nspy_clock_to_ns(pieces, count, rec->call.leave);
-}
-
 static void time_span(const union nspy_any_rec *records, uint32_t count, uint64_t *ret_first,
 		      uint64_t *ret_last)
 {
@@ -163,7 +155,7 @@ static bool write_batch(const struct batch *b)
 	long bytes;
 
 	for (uint32_t i = 0; i < b->count; i++)
-		convert(&buf->batch[i], pieces, piece_count);
+		nspy_rec_to_ns(pieces, piece_count, &buf->batch[i]);
 	time_span(buf->batch, b->count, &info.first_ns, &info.last_ns);
 	bytes = nspy_ops_encode(buf->batch, b->count, buf->scratch, buf->payload,
 				sizeof(buf->payload));
@@ -259,7 +251,7 @@ static void forget(struct nspy_page *page)
 	if (count) {
 		memcpy(buf->batch, &page->rec[from], count * sizeof(page->rec[0]));
 		for (uint32_t i = 0; i < count; i++)
-			convert(&buf->batch[i], pieces, piece_count);
+			nspy_rec_to_ns(pieces, piece_count, &buf->batch[i]);
 		time_span(buf->batch, count, &first_ns, &last_ns);
 		nspy_account_hole(first_ns, last_ns, count);
 	}

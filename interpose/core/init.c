@@ -22,6 +22,7 @@
 #include "mode.h"
 #include "resolve.h"
 #include "say.h"
+#include "seen.h"
 #include "service.h"
 #include "thread.h"
 #include "unseen.h"
@@ -99,6 +100,7 @@ static bool set_up(void)
 	/* A forked child has inherited the area, wiped. */
 	if (nspy_hot == &zeroes && !make_hot_area())
 		return false;
+	nspy_seen_start();
 	if (!nspy_live_create(nspy_core.env.NCCLSPY_LIVE) || !nspy_comm_start())
 		return false;
 	nspy_core.page_generation = 0;

@@ -5,6 +5,7 @@
 
 #include "core.h"
 #include "resolve.h"
+#include "seen.h"
 
 /*
  * NCCL calls itself through its PLT, so its inner calls reach our wrappers: only the application's
@@ -12,10 +13,14 @@
  */
 bool nspy_enter_nested(struct nspy_tls *t, unsigned int fn, uint8_t *flags)
 {
-	if (t->busy || nspy_fn_table[fn].library == nspy_fn_table[t->slot->open[0].fn].library)
+	if (t->busy || nspy_fn_table[fn].library == nspy_fn_table[t->slot->open[0].fn].library) {
+		if (nspy_fn_table[fn].library != NSPY_LIB_NCCL)
+			nspy_seen_gap();
 		return false;
+	}
 	if (t->depth >= NSPY_OPEN_DEPTH_MAX) {
 		nspy_count_loss(NSPY_LOSS_CALLS_DEPTH, 1);
+		nspy_seen_gap();
 		return false;
 	}
 	*flags |= NSPY_CALL_NESTED;
@@ -37,5 +42,7 @@ struct nspy_rec *nspy_enter_cold(unsigned int fn)
 	t->busy = true;
 	ready = nspy_start() && nspy_thread_attach();
 	t->busy = false;
+	if (!ready)
+		nspy_seen_gap();
 	return ready ? nspy_open_entry(t, fn) : NULL;
 }

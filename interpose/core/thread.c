@@ -10,6 +10,7 @@
 
 #include "core.h"
 #include "export.h"
+#include "seen.h"
 
 __thread struct nspy_tls nspy_tls __attribute__((tls_model("initial-exec")));
 
@@ -98,6 +99,15 @@ static struct nspy_slot *begin_slot(struct nspy_tls *t)
 	return NULL;
 }
 
+static uint32_t slot_number(const struct nspy_slot *slot)
+{
+	uint32_t i = 0;
+
+	while (i < nspy_slot_total() && nspy_slot_at(i) != slot)
+		i++;
+	return i;
+}
+
 bool nspy_thread_attach(void)
 {
 	struct nspy_tls *t = &nspy_tls;
@@ -115,6 +125,7 @@ bool nspy_thread_attach(void)
 	t->group_depth = 0;
 	t->pending_comms = 0;
 	t->last_handle = NULL;
+	t->seen = nspy_seen_thread_at(slot_number(slot));
 	t->slot = slot;
 	t->epoch = nspy_hot->epoch;
 	/* Any non-NULL value makes the destructor run. glibc keeps the first 32 keys in the TCB. */

@@ -25,9 +25,10 @@ struct nspy_tls {
 	const void *last_handle; /* communicator used last, valid while comm_version holds */
 	struct nspy_comm *last_comm;
 	uint32_t comm_version;
-	uint32_t pending_comms; /* communicators whose creation this group completes */
-	bool busy;              /* inside the recorder's cold code: our own calls pass through */
-	uint8_t copy;           /* of NCCL, that the current call ends in (copies.h) */
+	uint32_t pending_comms;        /* communicators whose creation this group completes */
+	struct nspy_seen_thread *seen; /* NULL: events and waits are not observed */
+	bool busy;    /* inside the recorder's cold code: our own calls pass through */
+	uint8_t copy; /* of NCCL, that the current call ends in (copies.h) */
 } __attribute__((aligned(64)));
 
 extern __thread struct nspy_tls nspy_tls __attribute__((tls_model("initial-exec")));

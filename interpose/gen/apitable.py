@@ -14,7 +14,7 @@ VALUES_FILE = "values.api"
 BUILTIN = {"void": "void", "char": "int", "int": "int", "unsigned int": "int", "size_t": "long",
            "unsigned long long": "long", "int8_t": "int", "int16_t": "int", "int32_t": "int",
            "int64_t": "long", "uint8_t": "int", "uint16_t": "int", "uint32_t": "int",
-           "uint64_t": "long"}
+           "uint64_t": "long", "float": "void"}  # a float is only ever pointed to
 
 # Hooks that a class of calls cannot do without: the analyzer relies on what they record.
 CLASS_HOOKS = {
@@ -455,6 +455,10 @@ class Tables:
                 and not given.base.startswith("enum ") and not text.startswith("&")
         elif wanted.text == "const size_t *":
             fits = given.stars == 1 and given.base == "size_t" and not text.startswith("&")
+        elif wanted.text == "const float *":
+            fits = given.stars == 1 and given.base == "float" and not text.startswith("&")
+        elif wanted.text == "unsigned int":
+            fits = given.base == "unsigned int" and kind == "int"
         elif wanted.text == "size_t":
             fits = kind == "long" and given.base == "size_t"
         elif wanted.text == "int":

@@ -54,6 +54,7 @@ enum nspy_rec_kind {
 	NSPY_REC_CALL = 1, /* a wrapped call: struct nspy_rec */
 	NSPY_REC_COMM = 2, /* a communicator became known or went away: struct nspy_comm_rec */
 	NSPY_REC_TEXT = 3, /* a piece of text: struct nspy_text_rec */
+	NSPY_REC_DONE = 4, /* a collective was found over: struct nspy_done_rec */
 };
 
 /* Flags of a call record. */

@@ -199,10 +199,7 @@ static const struct nspy_page *page_at(const struct nspy_live *live, size_t i)
 
 static void to_ns(const struct nspy_live *live, union nspy_any_rec *rec)
 {
-	/* `enter` and the `when` of the other kinds share their place. */
-	rec->call.enter = nspy_clock_to_ns(live->clock, live->clock_count, rec->call.enter);
-	if (rec->call.kind == NSPY_REC_CALL && rec->call.leave)
-		rec->call.leave = nspy_clock_to_ns(live->clock, live->clock_count, rec->call.leave);
+	nspy_rec_to_ns(live->clock, live->clock_count, rec);
 	if (rec->call.kind == NSPY_REC_TEXT && rec->text.bytes > NSPY_TEXT_PIECE_BYTES)
 		rec->text.bytes = NSPY_TEXT_PIECE_BYTES;
 }

@@ -134,6 +134,8 @@ struct nspy_page {
 _Static_assert(sizeof(struct nspy_page) == NSPY_PAGE_BYTES, "page size");
 
 /* Ticks to CLOCK_MONOTONIC ns with the newest piece that began at or before ticks. */
+/* Turns the times of a record in memory into nanoseconds. */
+void nspy_rec_to_ns(const struct nspy_clock_piece *pieces, uint32_t count, union nspy_any_rec *rec);
 uint64_t nspy_clock_to_ns(const struct nspy_clock_piece *pieces, uint32_t count, uint64_t ticks);
 
 /* A live file as a reader sees it: a private copy, checked. */

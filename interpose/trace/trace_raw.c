@@ -105,6 +105,38 @@ static void load_text(const uint8_t *p, struct nspy_text_rec *rec)
 	rec->comm = nspy_le32_load(p + 60);
 }
 
+static void store_done(uint8_t *p, const struct nspy_done_rec *rec)
+{
+	nspy_le64_store(p, rec->when);
+	nspy_le64_store(p + 8, rec->began);
+	nspy_le64_store(p + 16, rec->not_done);
+	nspy_le64_store(p + 24, rec->gpu_ns);
+	nspy_le64_store(p + 32, rec->seq);
+	nspy_le32_store(p + 40, rec->comm);
+	nspy_le32_store(p + 44, rec->gap);
+	nspy_le16_store(p + 48, rec->fn);
+	p[50] = rec->kind;
+	p[51] = rec->flags;
+	nspy_le32_store(p + 52, 0);
+	nspy_le32_store(p + 56, rec->callno);
+	nspy_le32_store(p + 60, 0);
+}
+
+static void load_done(const uint8_t *p, struct nspy_done_rec *rec)
+{
+	rec->when = nspy_le64_load(p);
+	rec->began = nspy_le64_load(p + 8);
+	rec->not_done = nspy_le64_load(p + 16);
+	rec->gpu_ns = nspy_le64_load(p + 24);
+	rec->seq = nspy_le64_load(p + 32);
+	rec->comm = nspy_le32_load(p + 40);
+	rec->gap = nspy_le32_load(p + 44);
+	rec->fn = nspy_le16_load(p + 48);
+	rec->kind = p[50];
+	rec->flags = p[51];
+	rec->callno = nspy_le32_load(p + 56);
+}
+
 void nspy_raw_store(uint8_t *p, const union nspy_any_rec *rec)
 {
 	switch (rec->call.kind) {
@@ -116,6 +148,9 @@ void nspy_raw_store(uint8_t *p, const union nspy_any_rec *rec)
 		break;
 	case NSPY_REC_TEXT:
 		store_text(p, &rec->text);
+		break;
+	case NSPY_REC_DONE:
+		store_done(p, &rec->done);
 		break;
 	default:
 		memset(p, 0, NSPY_REC_BYTES);
@@ -134,6 +169,9 @@ void nspy_raw_load(const uint8_t *p, union nspy_any_rec *ret)
 		break;
 	case NSPY_REC_TEXT:
 		load_text(p, &ret->text);
+		break;
+	case NSPY_REC_DONE:
+		load_done(p, &ret->done);
 		break;
 	default:
 		break;

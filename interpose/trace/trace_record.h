@@ -68,18 +68,45 @@ struct nspy_text_rec {
 	uint32_t comm;
 };
 
+/*
+ * The application found out that a collective is over (core/seen.h). Its event, or its wait, stood
+ * behind the collective on the GPU, so `when` is at or after the end. `not_done` is the latest time
+ * at which the same place was asked and was not done: the collective was not over then either, if
+ * the application had put nothing between it and that place. gpu_ns is cudaEventElapsedTime between
+ * two events of the application that enclose this collective; gap is how much time the host had in
+ * between for putting other work there. gpu_ns is 0 if that was not asked.
+ */
+struct nspy_done_rec {
+	uint64_t when;     /* found out */
+	uint64_t began;    /* the collective's call was entered */
+	uint64_t not_done; /* 0 = not known */
+	uint64_t gpu_ns;
+	uint64_t seq;
+	uint32_t comm;
+	uint32_t gap; /* while in memory in ticks, else ns; at most 2^32-1 */
+	uint16_t fn;  /* function that found out */
+	uint8_t kind;
+	uint8_t flags;
+	uint32_t reserved;
+	uint32_t callno; /* of that function's call */
+	uint32_t reserved2;
+};
+
+_Static_assert(sizeof(struct nspy_done_rec) == NSPY_REC_BYTES, "one cache line");
 _Static_assert(sizeof(struct nspy_rec) == NSPY_REC_BYTES, "one cache line");
 _Static_assert(sizeof(struct nspy_comm_rec) == NSPY_REC_BYTES, "one cache line");
 _Static_assert(sizeof(struct nspy_text_rec) == NSPY_REC_BYTES, "one cache line");
 _Static_assert(__builtin_offsetof(struct nspy_rec, kind) == 50 &&
 		       __builtin_offsetof(struct nspy_comm_rec, kind) == 50 &&
-		       __builtin_offsetof(struct nspy_text_rec, kind) == 50,
+		       __builtin_offsetof(struct nspy_text_rec, kind) == 50 &&
+		       __builtin_offsetof(struct nspy_done_rec, kind) == 50,
 	       "the kind is found without knowing the kind");
 
 union nspy_any_rec {
 	struct nspy_rec call;
 	struct nspy_comm_rec comm;
 	struct nspy_text_rec text;
+	struct nspy_done_rec done;
 };
 
 #endif

@@ -62,6 +62,33 @@ void nspy_got_grow(struct nspy_rec *rec, int result, void *const *newcomm);
 void nspy_put_destroy(struct nspy_rec *rec, const void *comm);
 void nspy_got_destroy(struct nspy_rec *rec, int result);
 /* ncclCommGetAsyncError: completes deferred creations; *state is read only when result is 0. */
+/* --- what the application finds done (hooks_seen.c) --- */
+
+/* A collective that is on its stream now, or will be at the end of the group. */
+void nspy_got_queued(struct nspy_rec *rec, int result);
+/* It is decided what becomes of what was called in a group, or for a nonblocking communicator. */
+void nspy_seen_settled(uint32_t comm, int result);
+void nspy_put_stream_asked(struct nspy_rec *rec, const void *stream);
+void nspy_got_stream_done(struct nspy_rec *rec, int result);
+void nspy_got_stream_answer(struct nspy_rec *rec, int result);
+void nspy_got_stream_made(struct nspy_rec *rec, int result, void *const *stream);
+void nspy_put_stream_gone(struct nspy_rec *rec, const void *stream);
+void nspy_put_event_record(struct nspy_rec *rec, const void *event, const void *stream);
+void nspy_got_event_record(struct nspy_rec *rec, int result);
+void nspy_put_event_asked(struct nspy_rec *rec, const void *event);
+void nspy_got_event_done(struct nspy_rec *rec, int result);
+void nspy_got_event_answer(struct nspy_rec *rec, int result);
+void nspy_put_event_waited(struct nspy_rec *rec, const void *stream, const void *event);
+void nspy_got_event_waited(struct nspy_rec *rec, int result);
+void nspy_put_event_gone(struct nspy_rec *rec, const void *event);
+/* Recorded where we cannot see it: by a graph, by another process. */
+void nspy_put_event_unfit(struct nspy_rec *rec, const void *event);
+void nspy_got_event_made(struct nspy_rec *rec, int result, void *const *event, unsigned int flags);
+void nspy_put_event_pair(struct nspy_rec *rec, const void *from, const void *to);
+void nspy_got_elapsed(struct nspy_rec *rec, int result, const float *ms);
+/* The call itself is worth no record unless it fails. */
+void nspy_got_not_kept(struct nspy_rec *rec, int result);
+
 void nspy_got_async_error(struct nspy_rec *rec, int result, const int *state);
 
 /* Memory: bytes asked for; after success the address obtained. */

@@ -288,8 +288,10 @@ void nspy_got_async_error(struct nspy_rec *rec, int result, const int *state)
 	/* Applications poll: only a change of state is worth a record. */
 	if (atomic_exchange_explicit(&comm->async_state, now, memory_order_relaxed) == now)
 		rec->kind = NSPY_REC_NONE;
-	if (now == 0)
+	if (now == 0) {
+		nspy_seen_settled(rec->comm, 0);
 		nspy_comm_children_ready(comm);
+	}
 	if (nspy_comm_rec(comm)->flags & (NSPY_COMM_READY | NSPY_COMM_FAILED))
 		return;
 	if (now == 0)

@@ -62,7 +62,10 @@ void nspy_got_group_end(struct nspy_rec *rec, int result)
 
 	(void)rec;
 	/* NCCL's own depth may drift from ours after errors: never below zero. */
-	if (t->group_depth && --t->group_depth == 0 && t->pending_comms) {
+	if (!t->group_depth || --t->group_depth)
+		return;
+	nspy_seen_settled(NSPY_COMM_INDEX_NONE, result);
+	if (t->pending_comms) {
 		t->pending_comms = 0;
 		nspy_comm_group_done(t->slot->serial, result);
 	}

@@ -7,7 +7,8 @@ import lintlib
 
 CHECK = "docs/TRACE_FORMAT.md says what interpose/trace does"
 
-STRUCT_OF_SECTION = {"Call": "nspy_rec", "Communicator": "nspy_comm_rec", "Text": "nspy_text_rec"}
+STRUCT_OF_SECTION = {"Call": "nspy_rec", "Communicator": "nspy_comm_rec", "Text": "nspy_text_rec",
+                     "Done": "nspy_done_rec"}
 TYPE_BYTES = {"u8": 1, "u16": 2, "i16": 2, "u32": 4, "i32": 4, "u64": 8, "i64": 8, "40 bytes": 40}
 C_TYPE_BYTES = {"uint8_t": 1, "uint16_t": 2, "int16_t": 2, "uint32_t": 4, "int32_t": 4,
                 "uint64_t": 8, "char": 1}
