@@ -20,6 +20,15 @@ const nspyCharts = (() => {
     return new Chart(canvas, config);
   }
 
+  function bytes(value) {
+    const units = ['B', 'kB', 'MB', 'GB', 'TB'];
+    let unit = 0;
+    for (; value >= 1000 && unit < units.length - 1; unit++) {
+      value /= 1000;
+    }
+    return `${Number(value.toPrecision(3))} ${units[unit]}`;
+  }
+
   const title = (text) => ({ display: true, text });
 
   function theme(chart) {
@@ -47,7 +56,7 @@ const nspyCharts = (() => {
       options: {
         interaction: { mode: 'index', intersect: false },
         scales: {
-          x: { stacked: true, ticks: { maxRotation: 60, autoSkip: true } },
+          x: { stacked: true, ticks: { maxRotation: 60, maxTicksLimit: 24 } },
           y: { stacked: true, title: title('seconds of a rank') },
         },
         plugins: { legend: { position: 'bottom' } },
@@ -62,7 +71,7 @@ const nspyCharts = (() => {
       const name = `${one.function}, ${one.shape}, ${one.ranks} ranks` +
         (one.stream_seen_empty ? '' : ', stream may hold more');
       groups.set(name, [...(groups.get(name) ?? []),
-        { x: one.size_from, y: one.busbw_at_least.median / 1e9 }]);
+        { x: one.size_from, y: one.busbw_at_least.median }]);
     }
     const chart = plot(figure, {
       type: 'line',
@@ -75,8 +84,9 @@ const nspyCharts = (() => {
       },
       options: {
         scales: {
-          x: { type: 'logarithmic', title: title('size, bytes') },
-          y: { beginAtZero: true, title: title('bus bandwidth at least, GB/s') },
+          x: { type: 'logarithmic', title: title('size'), ticks: { callback: bytes, maxTicksLimit: 12 } },
+          y: { beginAtZero: true, title: title('bus bandwidth at least'),
+            ticks: { callback: (value) => `${bytes(value)}/s` } },
         },
         plugins: { legend: { position: 'bottom' } },
       },
@@ -99,7 +109,7 @@ const nspyCharts = (() => {
       data: { labels: [], datasets: [] },
       options: {
         indexAxis: 'y',
-        scales: { x: { title: title('median to 99th percentile, seconds') }, y: {} },
+        scales: { x: { beginAtZero: false, title: title('median to 99th percentile, seconds') }, y: {} },
         plugins: { legend: { position: 'bottom' } },
       },
     });

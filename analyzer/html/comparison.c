@@ -33,6 +33,8 @@ static void tell_head(struct nspy_page *page, const struct nspy_comparison *c)
 	nspy_html_text(s, proven                              ? top->action
 			  : c->run_variation && c->comparable ? "nothing"
 							      : "compare several runs of one size");
+	nspy_str_add(s, "</span> <span><strong>restart</strong> ");
+	nspy_html_text(s, proven ? top->restart : "not needed");
 	nspy_str_add(s, "</span></p></div>\n<nav></nav></header>\n");
 }
 

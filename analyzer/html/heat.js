@@ -4,13 +4,16 @@
 
 const nspyHeat = (() => {
   /* From little to much; lightness alone tells them apart, so any colour vision does. */
-  const RAMP = [[0, 34, 78], [18, 53, 112], [59, 73, 108], [87, 93, 109], [112, 113, 115],
+  const LIGHT = [[240, 240, 234], [198, 212, 226], [140, 170, 205], [80, 122, 174], [32, 78, 138],
+    [0, 34, 78]];
+  const DARK = [[0, 34, 78], [18, 53, 112], [59, 73, 108], [87, 93, 109], [112, 113, 115],
     [138, 134, 120], [165, 156, 116], [195, 179, 105], [225, 204, 85], [254, 232, 56]];
 
   function color(share, dark) {
-    const at = Math.min(Math.max(dark ? share : 1 - share, 0), 1) * (RAMP.length - 1);
-    const low = Math.min(Math.floor(at), RAMP.length - 2);
-    return RAMP[low].map((from, i) => from + (RAMP[low + 1][i] - from) * (at - low));
+    const ramp = dark ? DARK : LIGHT;
+    const at = Math.min(Math.max(share, 0), 1) * (ramp.length - 1);
+    const low = Math.min(Math.floor(at), ramp.length - 2);
+    return ramp[low].map((from, i) => from + (ramp[low + 1][i] - from) * (at - low));
   }
 
   function bytesOf(base64) {

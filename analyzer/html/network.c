@@ -284,7 +284,9 @@ void nspy_page_pairs(struct nspy_page *page, const struct nspy_report *report, c
 		bandwidth->path_count
 			? "<p>As counted on the network below NCCL.</p>\n"
 			: "<p class=\"unseen\">Not seen: traffic of the network below NCCL.</p>\n");
-	if (pairs.count) {
+	if (pairs.count && pairs.node_count < 2) {
+		nspy_str_add(&page->body, "<p>There is one node only.</p>\n");
+	} else if (pairs.count) {
 		if (!bandwidth->path_count)
 			nspy_str_add(&page->body,
 				     "<p>Instead, what ncclSend was asked to send:</p>\n");

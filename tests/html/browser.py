@@ -110,15 +110,17 @@ class Browser:
             raise RuntimeError(f"{expression}: {json.dumps(result['exceptionDetails'])[:600]}")
         return result["result"].get("value")
 
-    def open(self, path, ready="document.documentElement.dataset.ready === 'yes'"):
-        """Opens a file; seconds until the page was ready and had been painted."""
+    def open(self, path, scripts=True):
+        """Opens a file; seconds until the page was ready and, with scripts, had been painted."""
+        ready = "document.documentElement.dataset.ready === 'yes'" if scripts else "true"
         start = time.monotonic()
         self.call("Page.navigate", url="file://" + str(path))
         while not self.js(f"document.readyState === 'complete' && ({ready})"):
             if time.monotonic() - start > 60:
                 raise TimeoutError(f"{path} does not get ready: {self.errors}")
             time.sleep(0.02)
-        self.js("new Promise(done => requestAnimationFrame(() => setTimeout(done, 0)))")
+        if scripts:
+            self.js("new Promise(done => requestAnimationFrame(() => setTimeout(done, 0)))")
         return time.monotonic() - start
 
     def key(self, name, code=None, text=None):
