@@ -56,7 +56,8 @@ const nspyCharts = (() => {
       options: {
         interaction: { mode: 'index', intersect: false },
         scales: {
-          x: { stacked: true, ticks: { maxRotation: 60, maxTicksLimit: 24 } },
+          x: { stacked: true, ticks: { maxRotation: 60, maxTicksLimit: 24,
+            callback(value) { return this.getLabelForValue(value).split(',')[0]; } } },
           y: { stacked: true, title: title('seconds of a rank') },
         },
         plugins: { legend: { position: 'bottom' } },

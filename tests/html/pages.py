@@ -6,9 +6,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-# Runs a script wherever one of these would get into the page unescaped.
-HOSTILE = ["</script><script>alert(1)</script>", "\"><img/src=x/onerror=alert(2)>",
-           "'onmouseover='alert(3)", "<style>@import'http://a.invalid/x'</style>",
+# Runs a script wherever one of these would get into the page unescaped; a trace holds 31 bytes of a name.
+HOSTILE = ["</script><script>alert(1)//", "\"><img/src=x/onerror=alert(2)>",
+           "'onmouseover='alert(3)", "<style>@import'//a.invalid'",
            "javascript:alert(4)", "&lt;b&gt;", "<!--<script>", "url(http://a.invalid/y)"]
 
 
