@@ -339,7 +339,7 @@ static void tell_clocks(struct nspy_page *page, const struct nspy_report *report
 	const struct nspy_attempt *attempt = report->attempt;
 	size_t clocks = report->model->clock_count, shown = 0, all = 0;
 	size_t *members = nspy_xcalloc(clocks + 1, sizeof(*members));
-	const struct nspy_proc **first = nspy_xcalloc(clocks + 1, sizeof(*first));
+	const struct nspy_proc **first = nspy_xcalloc(clocks + 1, sizeof(struct nspy_proc *));
 	struct nspy_str *s = &page->body;
 
 	for (size_t i = 0; i < attempt->proc_count; i++) {

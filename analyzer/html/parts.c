@@ -12,31 +12,18 @@
 
 void nspy_html_own(struct nspy_str *s, const char *text)
 {
-	size_t plain;
+	static const char special[] = "&<>\"'";
+	static const char *const entities[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;"};
 
-	for (; *text; text++) {
-		plain = strcspn(text, "&<>\"'");
+	for (;;) {
+		size_t plain = strcspn(text, special);
+
 		nspy_str_addn(s, text, plain);
 		text += plain;
-		switch (*text) {
-		case '&':
-			nspy_str_add(s, "&amp;");
-			break;
-		case '<':
-			nspy_str_add(s, "&lt;");
-			break;
-		case '>':
-			nspy_str_add(s, "&gt;");
-			break;
-		case '"':
-			nspy_str_add(s, "&quot;");
-			break;
-		case '\'':
-			nspy_str_add(s, "&#39;");
-			break;
-		default:
+		if (!*text)
 			return;
-		}
+		nspy_str_add(s, entities[strchr(special, *text) - special]);
+		text++;
 	}
 }
 
