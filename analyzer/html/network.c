@@ -189,8 +189,8 @@ static int compare_pairs(const void *a, const void *b)
 /* Levels of 1 + 4 log2(KiB), 0 for none. */
 static void draw_pairs(const struct pairs *pairs, cJSON *data)
 {
-	size_t step = (pairs->node_count + NODES_DRAWN - 1) / NODES_DRAWN;
-	size_t side = step ? (pairs->node_count + step - 1) / step : 0;
+	size_t step = 1 + (pairs->node_count - 1) / NODES_DRAWN; /* there are at least two */
+	size_t side = (pairs->node_count + step - 1) / step;
 	double *sums = nspy_xcalloc(side * side + 1, sizeof(*sums));
 	uint8_t *levels = nspy_xcalloc(side * side + 1, 1);
 	cJSON *object = cJSON_AddObjectToObject(data, "pairs");

@@ -21,9 +21,8 @@ struct worker {
 	struct job *job;
 	struct nspy_survey_kind *kinds;
 	struct nspy_map seen; /* calls of a process that can be read twice */
-	bool twice;
 	pthread_t thread;
-	bool started;
+	bool twice, started;
 };
 
 static size_t size_class(uint64_t bytes)
