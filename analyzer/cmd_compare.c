@@ -10,6 +10,7 @@
 #include "compare/compare.h"
 #include "compare/read_runs.h"
 #include "export/export.h"
+#include "html/page.h"
 #include "inputs.h"
 #include "load.h"
 #include "report.h"
@@ -191,6 +192,16 @@ static bool write_exports(const struct options *options, const struct nspy_compa
 	cJSON_AddItemReferenceToArray(jobs, document);
 	ok = nspy_exports_write(&options->exports, jobs);
 	cJSON_Delete(jobs);
+	if (options->exports.html) {
+		struct nspy_page page;
+		char *title =
+			nspy_xasprintf("ncclspy: %s compared", now->items[now->count - 1].job);
+
+		nspy_page_init(&page);
+		nspy_page_add_comparison(&page, document, comparison);
+		ok = nspy_exports_file(options->exports.html, nspy_page_take(&page, title)) && ok;
+		free(title);
+	}
 	return ok;
 }
 

@@ -11,6 +11,7 @@
 #include "compare/read_runs.h"
 #include "export/export.h"
 #include "foreign/foreign.h"
+#include "html/page.h"
 #include "ignore.h"
 #include "inputs.h"
 #include "load.h"
@@ -25,6 +26,7 @@ struct options {
 	bool json;
 	bool silent; /* standard output is taken by another form */
 	struct nspy_exports exports;
+	struct nspy_page *page; /* NULL: none is asked for */
 	const char *ignore_path;
 	const char *verify_path;
 	const char *baseline; /* a path, or "auto" */
@@ -226,6 +228,8 @@ static int report_job(struct nspy_model *model, const struct options *options,
 	worst = nspy_report_worst(&report);
 	job = nspy_report_json(&report);
 	cJSON_AddItemToArray(jobs, job);
+	if (options->page)
+		nspy_page_add_job(options->page, job, &report);
 	if (!options->silent)
 		nspy_report_print(&report, stdout, options->report.colour);
 	if (options->baseline)
@@ -256,7 +260,11 @@ static int print_json(const struct nspy_inputs *inputs, cJSON *jobs)
 static int report_logs(const struct nspy_log *log, const struct nspy_findings *findings,
 		       const struct options *options, cJSON *jobs)
 {
-	cJSON_AddItemToArray(jobs, nspy_log_json(log, findings));
+	cJSON *json = nspy_log_json(log, findings);
+
+	cJSON_AddItemToArray(jobs, json);
+	if (options->page)
+		nspy_page_add_job(options->page, json, NULL);
 	if (!options->silent)
 		nspy_log_print(log, findings, stdout, options->report.colour);
 	return nspy_log_worst(findings);
@@ -305,13 +313,17 @@ static int report_bundle(struct nspy_inputs *inputs, const char *path,
 	struct nspy_bundle *bundle = nspy_bundle_new(path);
 	struct nspy_findings findings = {0}, said = {0};
 	struct nspy_log *log = nspy_log_new();
+	cJSON *json;
 	int worst;
 
 	nspy_bundle_read(bundle);
 	for (size_t i = 0; i < bundle->log_count; i++)
 		add_log(inputs, log, &bundle->logs[i]);
 	nspy_bundle_judge(bundle, &findings);
-	cJSON_AddItemToArray(jobs, nspy_bundle_json(bundle, &findings));
+	json = nspy_bundle_json(bundle, &findings);
+	cJSON_AddItemToArray(jobs, json);
+	if (options->page)
+		nspy_page_add_job(options->page, json, NULL);
 	if (!options->silent)
 		nspy_bundle_print(bundle, &findings, stdout, options->report.colour);
 	worst = nspy_log_worst(&findings);
@@ -329,6 +341,19 @@ static int report_bundle(struct nspy_inputs *inputs, const char *path,
 	nspy_log_free(log);
 	nspy_bundle_free(bundle);
 	return worst;
+}
+
+static bool write_page(const struct options *options, const struct nspy_inputs *inputs)
+{
+	char *title, *text;
+
+	if (!options->page)
+		return true;
+	title = nspy_xasprintf("ncclspy: %s",
+			       inputs->job_count == 1 ? inputs->jobs[0]->job : "report");
+	text = nspy_page_take(options->page, title);
+	free(title);
+	return nspy_exports_file(options->exports.html, text);
 }
 
 static int report_all(struct nspy_inputs *inputs, const struct options *options,
@@ -366,7 +391,7 @@ static int report_all(struct nspy_inputs *inputs, const struct options *options,
 		rc = print_json(inputs, jobs);
 	fflush(stdout);
 	nspy_report_problems(inputs, stderr);
-	if (!nspy_exports_write(&options->exports, jobs))
+	if (!nspy_exports_write(&options->exports, jobs) || !write_page(options, inputs))
 		rc = NSPY_EXIT_NOTHING;
 	if (rc == NSPY_EXIT_OK && options->verify_path)
 		rc = nspy_verify(options->verify_path, jobs, options->silent ? stderr : stdout);
@@ -383,12 +408,17 @@ static int run(int argc, char **argv)
 	struct options options = {.fail_on = 0};
 	struct nspy_inputs inputs = {0};
 	struct nspy_ignore ignore = {0};
+	struct nspy_page page = {0};
 	int rc = parse(argc, argv, &options);
 
 	if (rc >= 0)
 		return rc;
 	if (options.ignore_path && !nspy_ignore_read(&ignore, options.ignore_path))
 		return NSPY_EXIT_USAGE;
+	if (options.exports.html) {
+		nspy_page_init(&page);
+		options.page = &page;
+	}
 	nspy_inputs_add_arguments(&inputs, argc - optind, argv + optind);
 	if (inputs.job_count || inputs.foreign_count || inputs.bundle_count) {
 		rc = report_all(&inputs, &options, &ignore);
@@ -396,6 +426,7 @@ static int run(int argc, char **argv)
 		nspy_report_problems(&inputs, stderr);
 		rc = NSPY_EXIT_NOTHING;
 	}
+	nspy_page_done(&page);
 	nspy_inputs_done(&inputs);
 	nspy_ignore_done(&ignore);
 	return rc;

@@ -16,7 +16,7 @@ MESON_MIN=1.0.0
 
 PACKAGES="gcc libc6-dev meson ninja-build pkg-config python3 python3-jsonschema binutils
     libzstd-dev libxxhash-dev libcjson-dev libcmocka-dev zlib1g-dev scdoc libfabric-dev libfabric-bin
-    libibverbs-dev libunwind-dev liblzma-dev"
+    libibverbs-dev libunwind-dev liblzma-dev libjs-chart.js"
 # Sanitizers and fuzzing, style, the other architecture, the competitor of the benchmark.
 CI_PACKAGES="clang clang-format clang-tidy shellcheck gcc-aarch64-linux-gnu libc6-dev-arm64-cross
     qemu-user liblttng-ust-dev lttng-tools"

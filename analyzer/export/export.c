@@ -34,6 +34,7 @@ static const struct {
 	{offsetof(struct nspy_exports, csv), nspy_export_csv},
 	{offsetof(struct nspy_exports, otlp_logs), nspy_export_otlp_logs},
 	{offsetof(struct nspy_exports, otlp_metrics), nspy_export_otlp_metrics},
+	{offsetof(struct nspy_exports, html), NULL}, /* made elsewhere, from more than findings */
 };
 
 static const char *file_of(const struct nspy_exports *exports, size_t form)
@@ -63,7 +64,7 @@ bool nspy_exports_to_stdout(const struct nspy_exports *exports)
 	return false;
 }
 
-static bool write_one(const char *path, char *text)
+bool nspy_exports_file(const char *path, char *text)
 {
 	FILE *out = is_stdout(path) ? stdout : fopen(path, "we");
 	bool ok = out && fputs(text, out) >= 0;
@@ -81,8 +82,8 @@ bool nspy_exports_write(const struct nspy_exports *exports, const cJSON *jobs)
 	bool ok = true;
 
 	for (size_t i = 0; i < nspy_array_size(forms); i++) {
-		if (file_of(exports, i))
-			ok = write_one(file_of(exports, i), forms[i].make(jobs)) && ok;
+		if (file_of(exports, i) && forms[i].make)
+			ok = nspy_exports_file(file_of(exports, i), forms[i].make(jobs)) && ok;
 	}
 	return ok;
 }

@@ -13,6 +13,7 @@ struct cJSON;
 /* Files to write, each may be NULL; "-" is standard output. */
 struct nspy_exports {
 	const char *sarif, *junit, *csv, *otlp_logs, *otlp_metrics;
+	const char *html; /* written by whoever made the page: nspy_exports_file */
 };
 
 /* Long options, in this order from first on, for a command's table; the first is NSPY_OPT_EXPORT.
@@ -23,11 +24,13 @@ struct nspy_exports {
 		{"junit", required_argument, NULL, NSPY_OPT_EXPORT + 1},                           \
 		{"csv", required_argument, NULL, NSPY_OPT_EXPORT + 2},                             \
 		{"otlp-logs", required_argument, NULL, NSPY_OPT_EXPORT + 3},                       \
+		{"otlp-metrics", required_argument, NULL, NSPY_OPT_EXPORT + 4},                    \
 	{                                                                                          \
-		"otlp-metrics", required_argument, NULL, NSPY_OPT_EXPORT + 4                       \
+		"html", required_argument, NULL, NSPY_OPT_EXPORT + 5                               \
 	}
 #define NSPY_EXPORT_USAGE                                                                          \
 	"      --csv FILE          findings as a table, one row a culprit\n"                       \
+	"      --html FILE         all of it as one page for a browser\n"                          \
 	"      --junit FILE        findings as JUnit XML: one test case each, P0 and P1 failed\n"  \
 	"      --otlp-logs FILE    findings as OTLP/JSON log records (OpenTelemetry)\n"            \
 	"      --otlp-metrics FILE the job's figures as OTLP/JSON metrics\n"                       \
@@ -41,6 +44,9 @@ bool nspy_exports_to_stdout(const struct nspy_exports *exports);
 /* Writes all that were asked for; a failure is said on stderr. False if one could not be written.
  */
 bool nspy_exports_write(const struct nspy_exports *exports, const struct cJSON *jobs);
+
+/* Writes one file, "-" for standard output, and frees text. */
+bool nspy_exports_file(const char *path, char *text);
 
 /* The documents; the caller frees. */
 char *nspy_export_sarif(const struct cJSON *jobs);

@@ -7,6 +7,7 @@ complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from check dump expla
 complete -c ncclspy-analyze -n $report -l hang-after -x -d 'what counts as waiting in vain, seconds'
 complete -c ncclspy-analyze -n $report -l ignore -r -F -d 'findings known and accepted'
 complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump explain export support-bundle" -l csv -r -F -d 'findings as a table'
+complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump explain export support-bundle" -l html -r -F -d 'a page for a browser'
 complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump explain export support-bundle" -l junit -r -F -d 'findings as JUnit XML'
 complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump explain export support-bundle" -l otlp-logs -r -F -d 'findings as OpenTelemetry logs'
 complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump explain export support-bundle" -l otlp-metrics -r -F -d 'figures as OpenTelemetry metrics'
