@@ -29,8 +29,8 @@
 /* Behind the exit note: what a signal handler leaves (trace_signal.h). */
 #define SIGNAL_OFFSET (EXIT_OFFSET + 16u)
 _Static_assert(SIGNAL_OFFSET + sizeof(struct nspy_signal_note) <= FILE_BYTES, "no room");
-#define TICK_NS       10000000ull /* of a start time: 100 a second on x86-64 and aarch64 */
-#define LEFTOVER_NS   (60ull * 1000000000ull) /* pages of the dead are evidence so long */
+#define TICK_NS     10000000ull /* of a start time: 100 a second on x86-64 and aarch64 */
+#define LEFTOVER_NS (60ull * 1000000000ull) /* pages of the dead are evidence so long */
 
 struct exit_note {
 	int32_t code;
