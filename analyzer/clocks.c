@@ -329,6 +329,9 @@ static bool apply(const struct alignment *a, struct nspy_proc *proc)
 	if (proc->exit.real_ns)
 		proc->exit.real_ns += (uint64_t)(int64_t)(shifted(a, line, proc->exit.real_ns) -
 							  since(a, proc->exit.real_ns));
+	if (proc->exit.asked_ns)
+		proc->exit.asked_ns += (uint64_t)(int64_t)(shifted(a, line, proc->exit.asked_ns) -
+							   since(a, proc->exit.asked_ns));
 	proc->clock_base_ns = a->origin_ns - (uint64_t)proc->clock_offset;
 	proc->clock_rate = line->fit.rate;
 	proc->clock_offset += (int64_t)line->fit.offset;

@@ -18,6 +18,8 @@
 #define CLOCK_SLACK_MAX_NS NSPY_NS_PER_S
 /* A polite kill is followed by a hard one for whoever does not go. */
 #define KILL_ALL_NS (90 * NSPY_NS_PER_S)
+/* Launchers of many nodes are asked one after the other. */
+#define ASKED_NS (10 * NSPY_NS_PER_S)
 
 bool nspy_proc_died(const struct nspy_proc *proc)
 {
@@ -51,6 +53,13 @@ static bool crash_signal(int signal_number)
 	default:
 		return false;
 	}
+}
+
+uint64_t nspy_proc_asked_ns(const struct nspy_proc *proc)
+{
+	if (proc->exit.asked == SIGTERM)
+		return proc->exit.asked_ns;
+	return proc->exit.known && proc->exit.signal == SIGTERM ? proc->exit.real_ns : 0;
 }
 
 static int compare_deaths(const void *a, const void *b)
@@ -177,6 +186,51 @@ static bool ended_like_waiters(const struct nspy_case *c, const struct nspy_deat
 	return false;
 }
 
+/* Deaths on several hosts are compared no better than their clocks agree. */
+static uint64_t clock_slack(const struct nspy_case *c)
+{
+	if (c->model->clock_error_ns < CLOCK_SLACK_MAX_NS)
+		return c->model->clock_error_ns;
+	return CLOCK_SLACK_MAX_NS;
+}
+
+static bool died_before(const struct nspy_case *c, const struct nspy_death *death, uint64_t when_ns)
+{
+	/* Without the launcher's word only the last sign of life is known. */
+	uint64_t slack_ns = clock_slack(c) + (death->exact ? 0 : TOGETHER_NS);
+
+	return death->when_ns + slack_ns < when_ns;
+}
+
+/*
+ * Was the job ended as a whole? A rank that dies makes launchers end the others in the same way,
+ * so each must have been asked before it died, and where that is only known from their ends, as
+ * close together as deaths by one cause.
+ */
+static bool whole_job_asked(struct nspy_case *c, uint64_t together_ns)
+{
+	struct nspy_deaths *deaths = &c->deaths;
+	uint64_t first = UINT64_MAX, last = 0;
+	bool seen = true;
+
+	if (c->attempt->proc_count < 2)
+		return false;
+	for (size_t i = 0; i < c->attempt->proc_count; i++) {
+		const struct nspy_proc *proc = c->attempt->procs[i];
+		const struct nspy_death *death = nspy_death_of(deaths, proc);
+		uint64_t asked = nspy_proc_asked_ns(proc);
+
+		if (!asked || proc->exit.crash.number || (death && died_before(c, death, asked)))
+			return false;
+		seen &= proc->exit.asked == SIGTERM;
+		first = asked < first ? asked : first;
+		last = asked > last ? asked : last;
+	}
+	deaths->asked_ns = first;
+	deaths->asked_until_ns = last;
+	return last - first <= (seen ? ASKED_NS : together_ns);
+}
+
 static void choose_first(struct nspy_case *c, size_t first)
 {
 	struct nspy_deaths *deaths = &c->deaths;
@@ -221,14 +275,6 @@ static uint64_t decided_ns(const struct nspy_deaths *deaths, size_t i)
 	return abort_ns && abort_ns < death->when_ns ? abort_ns : death->when_ns;
 }
 
-/* Deaths on several hosts are compared no better than their clocks agree. */
-static uint64_t clock_slack(const struct nspy_case *c)
-{
-	if (c->model->clock_error_ns < CLOCK_SLACK_MAX_NS)
-		return c->model->clock_error_ns;
-	return CLOCK_SLACK_MAX_NS;
-}
-
 void nspy_deaths_find(struct nspy_case *c)
 {
 	struct nspy_deaths *deaths = &c->deaths;
@@ -246,8 +292,10 @@ void nspy_deaths_find(struct nspy_case *c)
 	while (first < deaths->count &&
 	       decided_ns(deaths, first) <= deaths->items[0].when_ns + together_ns)
 		first++;
+	deaths->terminated = whole_job_asked(c, together_ns);
 	deaths->outlived = count_outlived(c, deaths->items[first - 1].when_ns + together_ns);
-	choose_first(c, first);
+	if (!deaths->terminated)
+		choose_first(c, first);
 }
 
 void nspy_deaths_done(struct nspy_deaths *deaths)

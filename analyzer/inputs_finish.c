@@ -43,15 +43,24 @@ static bool read_exit(const char *path, struct nspy_exit *ret)
 			exit_note.known = true;
 		} else if (strcmp(line, "real_ns") == 0 && number > 0) {
 			exit_note.real_ns = (uint64_t)number;
+		} else if (strcmp(line, "asked_signal") == 0 && number > 0 && number < 128) {
+			exit_note.asked = (int)number;
+			exit_note.asked_launcher = true;
+		} else if (strcmp(line, "asked_real_ns") == 0 && number > 0) {
+			exit_note.asked_ns = (uint64_t)number;
+		} else if (strcmp(line, "asked_by") == 0 && number > 0) {
+			exit_note.asked_by = number;
 		}
 	}
 	free(text);
 	/* A shell between launcher and program reports 128 + signal. */
 	if (exit_note.has_code && exit_note.code > 128 && exit_note.code < 128 + 65)
 		exit_note.signal = exit_note.code - 128;
-	if (exit_note.known)
+	if (!exit_note.asked_ns)
+		exit_note.asked = 0;
+	if (exit_note.known || exit_note.asked)
 		*ret = exit_note;
-	return exit_note.known;
+	return exit_note.known || exit_note.asked;
 }
 
 static void find_exit(struct nspy_inputs *inputs, struct nspy_proc *proc)

@@ -187,6 +187,20 @@ static void load_pages(struct nspy_loader *loader, struct nspy_proc *proc,
 	free(pages);
 }
 
+/* A process whose records go on so long after a fault has survived it. */
+#define LAST_NS (5 * NSPY_NS_PER_S)
+
+/* What its own handlers noted. Whether a fault was the end is known only when all is read. */
+static void load_signals(struct nspy_proc *proc, const struct nspy_live_info *info)
+{
+	proc->exit.crash = info->crash;
+	if (!info->term.number || proc->exit.asked)
+		return;
+	proc->exit.asked = info->term.number;
+	proc->exit.asked_by = info->term.sender;
+	proc->exit.asked_ns = nspy_proc_when(proc, info->term.when_ns);
+}
+
 static void load_live_head(struct nspy_loader *loader, struct nspy_proc *proc,
 			   const struct nspy_live *live)
 {
@@ -208,6 +222,7 @@ static void load_live_head(struct nspy_loader *loader, struct nspy_proc *proc,
 	if (info.calls > proc->calls)
 		proc->calls = info.calls;
 	nspy_account_live(&proc->account, &info.mode, &info.hole);
+	load_signals(proc, &info);
 	if (info.heartbeat_ns)
 		saw(proc, info.heartbeat_ns);
 	if (info.state == NSPY_LIVE_ENDED)
@@ -323,11 +338,34 @@ static bool is_torn(const struct nspy_proc *proc)
 	return cut && !proc->ended_clean && !proc->live_read;
 }
 
+/* A fault that was noted is how it ended, unless something else is known or it lived on. */
+static void settle_crash(struct nspy_proc *proc)
+{
+	struct nspy_exit *end = &proc->exit;
+	uint64_t when_ns = end->crash.number ? nspy_proc_when(proc, end->crash.when_ns) : 0;
+	bool by_signal = end->known && end->signal;
+
+	if (!when_ns || proc->ended_clean ||
+	    (by_signal ? end->signal != end->crash.number
+		       : when_ns + LAST_NS < proc->evidence_ns)) {
+		end->crash.number = 0;
+		return;
+	}
+	if (end->known)
+		return;
+	end->known = true;
+	end->signal = end->crash.number;
+	end->real_ns = when_ns;
+}
+
 static void settle_state(struct nspy_proc *proc, uint64_t now_real_ns)
 {
 	bool quiet;
 
 	note_own_exit(proc);
+	if (nspy_proc_alive(proc))
+		proc->exit.crash.number = 0;
+	settle_crash(proc);
 	quiet = proc->ended_clean || proc->exit.known;
 	proc->end_ns = proc->evidence_ns;
 	if (!quiet && nspy_proc_alive(proc)) {

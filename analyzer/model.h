@@ -25,6 +25,7 @@
 #include "prof.h"
 #include "timed.h"
 #include "trace_reader.h"
+#include "trace_signal.h"
 #include "util.h"
 
 /* Bounds on what one trace can make us keep. */
@@ -219,6 +220,13 @@ struct nspy_exit {
 	int code;
 	int signal; /* 0 = none */
 	uint64_t real_ns;
+	/* The first signal that asked it to end, seen by its launcher or its own handler. */
+	int asked; /* 0 = none seen */
+	bool asked_launcher;
+	int64_t asked_by; /* pid of the sender, 0 = not known */
+	uint64_t asked_ns;
+	/* What its own handler noted of the crash that ended it; number 0 = nothing. */
+	struct nspy_signal_note crash;
 };
 
 struct nspy_proc {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * RANK_DIED
+ * RANK_DIED, RANK_CRASHED
  *
  * Question: did a process end while the others still needed it, and which one began it?
  * Evidence: a trace without its closing chunk, and the launcher's note of exit status and time if
@@ -11,9 +11,12 @@
  *   takes that long, and live pages tell the last sign of life only about once a second.
  *   A mismatch that those who died had entered not long before is the likelier cause and is shown
  *   first: NCCL may return wrong data, hang, or fail because of it, and the application gives up.
- * Known false positives: a process that ends by _exit without a launcher's note looks cut. A job
- *   killed as a whole is reported as P1 without a culprit.
+ *   RANK_CRASHED if the library's own handler noted the fault (NCCLSPY_CRASH=1). A job of which
+ * each process was asked to end before it did is told by JOB_TERMINATED. Known false positives: a
+ * process that ends by _exit without a launcher's note looks cut. A job killed as a whole is
+ * reported as P1 without a culprit.
  */
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +27,7 @@
 
 /* A job that went on for so many operations has survived the mismatch. */
 #define MISMATCH_NEAR_OPS 100u
+#define ALONE_NS          500000000u
 
 static bool entered(const struct nspy_comm *comm, const struct nspy_proc *proc)
 {
@@ -101,6 +105,61 @@ static void choose_owner(struct nspy_finding *finding, const struct nspy_proc *p
 	finding->action = "read the last lines of that rank's own output";
 }
 
+/* What the handler noted: where, why, and in which call of the thread. */
+static void tell_crash(const struct nspy_case *c, struct nspy_finding *finding,
+		       const struct nspy_proc *proc)
+{
+	const struct nspy_signal_note *crash = &proc->exit.crash;
+	const char *code = nspy_signal_code(crash->number, crash->code);
+	struct nspy_str s = {0};
+	char scratch[16];
+
+	nspy_str_add(&s, nspy_signal_name(crash->number, scratch, sizeof(scratch)));
+	if (nspy_signal_faults(crash->number, crash->code))
+		nspy_str_addf(&s, " at address 0x%" PRIx64, crash->address);
+	if (code[0])
+		nspy_str_addf(&s, " (%s)", code);
+	nspy_str_addf(&s, " in thread %" PRIu32, crash->tid);
+	if (crash->fn && crash->fn <= proc->fn_map_count)
+		nspy_str_addf(&s, ", %s %s",
+			      crash->flags & NSPY_SIGNAL_IN_CALL ? "inside" : "last call",
+			      nspy_model_get_fn(c->model, proc->fn_map[crash->fn - 1])->name);
+	if (crash->flags & NSPY_SIGNAL_IN_US)
+		nspy_str_add(&s, ", in the code of libncclspy.so itself: please report it");
+	nspy_texts_add(&finding->details, nspy_str_take(&s));
+}
+
+/* Others were not asked to end: whoever sent it meant this rank, or its pod or node. */
+static void tell_alone(const struct nspy_case *c, struct nspy_finding *finding,
+		       const struct nspy_proc *proc)
+{
+	uint64_t asked = nspy_proc_asked_ns(proc);
+	size_t others = 0;
+
+	if (!asked)
+		return;
+	for (size_t i = 0; i < c->attempt->proc_count; i++)
+		others += !nspy_procs_has(&c->deaths.first, c->attempt->procs[i]) &&
+			  nspy_proc_asked_ns(c->attempt->procs[i]) < asked + ALONE_NS &&
+			  nspy_proc_asked_ns(c->attempt->procs[i]) + ALONE_NS > asked;
+	if (others == 0 && c->attempt->proc_count > c->deaths.first.count)
+		nspy_finding_detail(finding,
+				    "no other rank got SIGTERM within %u ms: its pod or node was "
+				    "evicted or drained, or a person ended it",
+				    (unsigned int)(ALONE_NS / 1000000u));
+	if (proc->exit.asked_by > 0)
+		nspy_finding_detail(finding, "SIGTERM came from pid %lld",
+				    (long long)proc->exit.asked_by);
+}
+
+static bool all_crashed(const struct nspy_procs *first)
+{
+	for (size_t i = 0; i < first->count; i++)
+		if (!first->items[i]->exit.crash.number)
+			return false;
+	return true;
+}
+
 static void tell_consequences(const struct nspy_case *c, struct nspy_finding *finding)
 {
 	size_t killed = 0;
@@ -124,7 +183,9 @@ static void report_first(const struct nspy_case *c, struct nspy_findings *out)
 	const struct nspy_procs *first = &c->deaths.first;
 	const struct nspy_proc *proc = first->items[0];
 	const struct nspy_death *death = nspy_death_of(&c->deaths, proc);
-	struct nspy_finding *finding = nspy_findings_add(out, NSPY_FINDING_RANK_DIED);
+	bool crash = all_crashed(first);
+	struct nspy_finding *finding =
+		nspy_findings_add(out, crash ? NSPY_FINDING_RANK_CRASHED : NSPY_FINDING_RANK_DIED);
 	const char *meaning = nspy_explain_exit(proc);
 	bool node = whole_node(c, first), code = proc->exit.known && !proc->exit.signal;
 	const char *how = code ? " with " : proc->exit.known ? " by " : ", ";
@@ -132,13 +193,13 @@ static void report_first(const struct nspy_case *c, struct nspy_findings *out)
 
 	nspy_add_procs(&s, first->items, first->count);
 	nspy_str_add(&cause, s.text);
-	nspy_str_add(&s, code ? " ended at " : " died at ");
+	nspy_str_add(&s, crash ? " crashed at " : code ? " ended at " : " died at ");
 	nspy_add_clock(&s, death->when_ns);
 	nspy_str_add(&s, how);
 	nspy_add_exit(&s, proc);
 	nspy_str_add(&s, ", ");
 	nspy_add_doing(&s, c->model, proc);
-	nspy_str_addf(&cause, "%s%s", code ? " ended" : " died", how);
+	nspy_str_addf(&cause, "%s%s", crash ? " crashed" : code ? " ended" : " died", how);
 	nspy_add_exit(&cause, proc);
 	finding->summary = nspy_str_take(&s);
 	finding->cause = nspy_str_take(&cause);
@@ -148,11 +209,15 @@ static void report_first(const struct nspy_case *c, struct nspy_findings *out)
 		finding->order = NSPY_FINDING_COLLECTIVE_MISMATCH; /* the earlier one first */
 	for (size_t i = 0; i < first->count; i++)
 		nspy_finding_blame(finding, first->items[i]);
-	choose_owner(finding, proc, node);
+	if (!crash || node)
+		choose_owner(finding, proc, node);
+	if (crash)
+		tell_crash(c, finding, proc);
+	tell_alone(c, finding, proc);
 	if (node)
 		nspy_finding_detail(finding, "all ranks of %s are gone: the node itself is suspect",
 				    nspy_proc_host(proc));
-	else if (meaning)
+	else if (meaning && !crash)
 		nspy_finding_detail(finding, "%s", meaning);
 	nspy_tell_last_error(c, finding, proc);
 	tell_consequences(c, finding);

@@ -13,6 +13,7 @@ typedef void nspy_detect_fn(const struct nspy_case *c, struct nspy_findings *out
 
 nspy_detect_fn nspy_detect_ranks_missing;
 nspy_detect_fn nspy_detect_rank_died;
+nspy_detect_fn nspy_detect_terminated;
 nspy_detect_fn nspy_detect_mismatch;
 nspy_detect_fn nspy_detect_hang;
 nspy_detect_fn nspy_detect_versions;

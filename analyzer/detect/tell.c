@@ -175,32 +175,13 @@ char *nspy_tell_doing(const struct nspy_case *c, const struct nspy_proc *proc)
 	return nspy_str_take(&s);
 }
 
-/* sigabbrev_np is younger than the C libraries we run on. */
-static const char *signal_name(int number)
-{
-	static const struct {
-		int number;
-		const char *name;
-	} names[] = {
-		{SIGHUP, "SIGHUP"},   {SIGINT, "SIGINT"},   {SIGQUIT, "SIGQUIT"},
-		{SIGILL, "SIGILL"},   {SIGTRAP, "SIGTRAP"}, {SIGABRT, "SIGABRT"},
-		{SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},   {SIGKILL, "SIGKILL"},
-		{SIGSEGV, "SIGSEGV"}, {SIGPIPE, "SIGPIPE"}, {SIGTERM, "SIGTERM"},
-		{SIGSYS, "SIGSYS"},   {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"},
-	};
-
-	for (size_t i = 0; i < nspy_array_size(names); i++) {
-		if (names[i].number == number)
-			return names[i].name;
-	}
-	return "unknown signal";
-}
-
 void nspy_add_exit(struct nspy_str *s, const struct nspy_proc *proc)
 {
+	char scratch[16];
+
 	if (proc->exit.signal) {
 		nspy_str_addf(s, "signal %d (%s)", proc->exit.signal,
-			      signal_name(proc->exit.signal));
+			      nspy_signal_name(proc->exit.signal, scratch, sizeof(scratch)));
 	} else if (proc->exit.known) {
 		nspy_str_addf(s, "exit code %d", proc->exit.code);
 	} else {

@@ -52,8 +52,14 @@ void nspy_say(enum nspy_say_tag tag, const char *format, ...)
 	errno = saved;
 }
 
-/* UTC without gmtime_r, which may read the time zone's files and allocate. */
-static void utc_text(time_t now, char *ret, size_t bytes)
+static void put_digits(char *at, unsigned int count, int64_t value)
+{
+	for (; count; value /= 10)
+		at[--count] = (char)('0' + value % 10);
+}
+
+/* Without gmtime_r, which may read the time zone's files and allocate. */
+void nspy_say_utc(time_t now, char ret[NSPY_UTC_BYTES])
 {
 	/* Days are counted from 1 March of year 0, so that the leap day comes last. */
 	int64_t days = now / 86400 + 719468, seconds = now % 86400;
@@ -65,13 +71,16 @@ static void utc_text(time_t now, char *ret, size_t bytes)
 
 	month += month < 10 ? 3 : -9;
 	year += era * 400 + (month <= 2);
-	(void)snprintf(ret, bytes, "%04d-%02d-%02dT%02d:%02d:%02dZ", (int)year, (int)month,
-		       (int)day, (int)(seconds / 3600), (int)(seconds / 60 % 60),
-		       (int)(seconds % 60));
+	memcpy(ret, "0000-00-00T00:00:00Z", NSPY_UTC_BYTES);
+	put_digits(ret, 4, year);
+	put_digits(ret + 5, 2, month);
+	put_digits(ret + 8, 2, day);
+	put_digits(ret + 11, 2, seconds / 3600);
+	put_digits(ret + 14, 2, seconds / 60 % 60);
+	put_digits(ret + 17, 2, seconds % 60);
 }
 
-/* Text for a JSON string: quotes and backslashes escaped, control characters as blanks. */
-static void json_text(const char *text, char *ret, size_t bytes)
+void nspy_say_json(const char *text, char *ret, size_t bytes)
 {
 	size_t n = 0;
 
@@ -87,13 +96,13 @@ static int format_line(const struct line *line, char *out, size_t bytes)
 {
 	static const char *const tags[] = {"INFO", "WARN", "FAIL"};
 	const char *job = nspy_core.id.job[0] ? nspy_core.id.job : "-";
-	char utc[32], text[2 * LINE_BYTES];
+	char utc[NSPY_UTC_BYTES], text[2 * LINE_BYTES];
 
-	utc_text(time(NULL), utc, sizeof(utc));
+	nspy_say_utc(time(NULL), utc);
 	if (strcmp(nspy_core.env.NCCLSPY_LOG_FORMAT, "json") != 0)
 		return snprintf(out, bytes, "ncclspy %s job %s [%s] %s\n", utc, job,
 				tags[line->tag], line->text);
-	json_text(line->text, text, sizeof(text));
+	nspy_say_json(line->text, text, sizeof(text));
 	return snprintf(out, bytes,
 			"{\"time\":\"%s\",\"source\":\"ncclspy\",\"job\":\"%s\",\"node\":\"%s\","
 			"\"rank\":%d,\"tag\":\"%s\",\"text\":\"%s\"}\n",

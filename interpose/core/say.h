@@ -9,6 +9,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <time.h>
+
+#define NSPY_UTC_BYTES 21u
 
 enum nspy_say_tag {
 	NSPY_SAY_INFO,
@@ -24,6 +27,12 @@ void nspy_say(enum nspy_say_tag tag, const char *format, ...) __attribute__((for
  * counted), stderr did not take it. context: watcher thread.
  */
 bool nspy_say_block(enum nspy_say_tag tag, const char *const *texts, size_t count);
+
+/* "2026-12-02T14:57:54Z". context: async-signal-safe. */
+void nspy_say_utc(time_t now, char ret[NSPY_UTC_BYTES]);
+
+/* Text for a JSON string: quotes and backslashes escaped, control characters as blanks. */
+void nspy_say_json(const char *text, char *ret, size_t bytes);
 
 /* Lines that could not be had out so far. */
 uint32_t nspy_say_dropped(void);

@@ -165,6 +165,8 @@ void nspy_live_info(const struct nspy_live *live, struct nspy_live_info *ret)
 	ret->mode = (struct nspy_note_mode){head->mode, head->mode_since_ns};
 	ret->hole = (struct nspy_note_hole){head->hole_from_ns, head->hole_until_ns,
 					    head->hole_records};
+	(void)nspy_signal_note_read(&head->crash, &ret->crash);
+	(void)nspy_signal_note_read(&head->term, &ret->term);
 	if (live->clock_count)
 		ret->mono_to_real_ns = live->clock[live->clock_count - 1].mono_to_real_ns;
 	for (int i = 0; i < NSPY_LOSS_COUNT; i++)

@@ -21,6 +21,7 @@
 #include "trace_note.h"
 #include "trace_reader.h"
 #include "trace_record.h"
+#include "trace_signal.h"
 
 #define NSPY_LIVE_HEAD_BYTES   4096u
 #define NSPY_LIVE_IDENT_BYTES  16384u
@@ -83,6 +84,9 @@ struct nspy_live_head {
 	_Atomic uint64_t hole_from_ns; /* the latest hole */
 	_Atomic uint64_t hole_until_ns;
 	_Atomic uint64_t hole_records;
+	/* Signals, if their handlers were asked for; no note in older files. */
+	struct nspy_signal_note crash; /* the latest that tells of a fault */
+	struct nspy_signal_note term;  /* the first that asked the process to end */
 };
 
 enum nspy_slot_state {
@@ -159,7 +163,8 @@ struct nspy_live_info {
 	uint64_t loss[NSPY_LOSS_COUNT];
 	uint64_t calls;
 	struct nspy_note_mode mode;
-	struct nspy_note_hole hole; /* the latest one; records 0 = none */
+	struct nspy_note_hole hole;          /* the latest one; records 0 = none */
+	struct nspy_signal_note crash, term; /* number 0 = none */
 };
 void nspy_live_info(const struct nspy_live *live, struct nspy_live_info *ret);
 

@@ -202,6 +202,19 @@ static void walk_control(struct walk *w, struct nspy_status *s)
 	FIELD(w, s->hang_s);
 }
 
+/* Only a page with a signal has it, so that nothing changes for all others. */
+static void walk_signal(struct walk *w, struct nspy_status *s)
+{
+	FIELD(w, s->signal.when_ns);
+	FIELD(w, s->signal.address);
+	FIELD(w, s->signal.number);
+	FIELD(w, s->signal.code);
+	FIELD(w, s->signal.tid);
+	FIELD(w, s->signal.sender);
+	if (!w->write && (s->signal.number < 1 || s->signal.number > NSPY_SIGNAL_MAX))
+		w->bad = true;
+}
+
 static uint64_t checksum(const uint8_t *page, size_t bytes)
 {
 	/* The sequence is covered, so that an old body under a new number shows. */
@@ -228,6 +241,8 @@ long nspy_status_encode(const struct nspy_status *status, uint32_t ops_max, uint
 	walk_arrays(&w, &s);
 	walk_stack(&w, &s);
 	walk_control(&w, &s);
+	if (s.signal.number)
+		walk_signal(&w, &s);
 	if (w.bad)
 		return -ENOBUFS;
 	total = bytes - w.left;
@@ -304,6 +319,8 @@ int nspy_status_decode(const uint8_t *data, size_t bytes, struct nspy_arena *are
 			walk_stack(&w, ret);
 		if (w.left && !w.bad)
 			walk_control(&w, ret);
+		if (w.left && !w.bad)
+			walk_signal(&w, ret);
 		if (w.bad || w.left || !indices_fit(ret))
 			rc = -EBADMSG;
 	}

@@ -21,6 +21,7 @@
 
 #include "trace_arena.h"
 #include "trace_format.h"
+#include "trace_signal.h"
 
 #define NSPY_STATUS_SUFFIX        ".status"
 #define NSPY_STATUS_MAGIC         0x544154535950534EULL /* "NSPYSTAT" */
@@ -36,6 +37,7 @@
 #define NSPY_STATUS_RANKS_MAX     (1 << 20) /* of a communicator; more is damage */
 #define NSPY_STATUS_STACK_BYTES   156     /* of the fields after all others, which may be missing */
 #define NSPY_STATUS_CONTROL_BYTES 16      /* and of those after these, which may be missing, too */
+#define NSPY_STATUS_SIGNAL_BYTES  32      /* at the very end, and only where there is a signal */
 #define NSPY_STATUS_NONE          0xFFFFu /* no communicator, no name */
 
 enum nspy_status_state {
@@ -155,6 +157,9 @@ struct nspy_status {
 	uint32_t mode;      /* enum nspy_mode */
 	uint32_t hang_s;    /* limit for a hang, 0 = not known */
 	uint32_t not_shown; /* living communicators beyond those below */
+	/* Noted by the process itself behind its page (pages.c); number 0 = none. The latest one.
+	 */
+	struct nspy_signal_note signal;
 	/* Noted by the speaker of the node in node files; false and 0 in a rank's own page. */
 	bool dead;
 	bool stopped;

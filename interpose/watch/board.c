@@ -74,6 +74,7 @@ void nspy_board_shift(struct nspy_status *page, uint64_t now_ns, uint64_t now_re
 	move(&page->published_ns, by);
 	move(&page->last_call_ns, by);
 	move(&page->event_since_ns, by);
+	move(&page->signal.when_ns, by);
 	for (uint32_t i = 0; i < page->comm_count; i++) {
 		move(&page->comms[i].last_ns, by);
 		move(&page->comms[i].started_ns, by);

@@ -5,10 +5,37 @@
 #include "verdict.h"
 
 #include <inttypes.h>
+#include <signal.h>
+
+#define LAST_NS  5000000000ull  /* a process that publishes pages so long after has survived it */
+#define ASKED_NS 10000000000ull /* between the first and the last rank of a job that is ended */
 
 static bool died(const struct nspy_status *page)
 {
 	return page->state == NSPY_STATUS_EXITED ? page->exit_code != 0 : page->dead;
+}
+
+static bool crashed(const struct nspy_status *page)
+{
+	return nspy_signal_is_crash(page->signal.number) &&
+	       page->signal.when_ns + LAST_NS >= page->published_ns;
+}
+
+/* Half of the job or more has got SIGTERM with it: nothing is wrong with this rank. */
+static bool ended_with_others(const struct nspy_scene *scene, const struct nspy_status *dead)
+{
+	uint64_t when_ns = dead->signal.when_ns;
+	uint32_t asked = 0;
+
+	if (dead->signal.number != SIGTERM)
+		return false;
+	for (uint32_t i = 0; i < scene->count; i++) {
+		const struct nspy_signal_note *signal = &scene->pages[i].signal;
+
+		asked += signal->number == SIGTERM && signal->when_ns + ASKED_NS >= when_ns &&
+			 when_ns + ASKED_NS >= signal->when_ns;
+	}
+	return asked > 1 && 2 * asked >= scene->count;
 }
 
 /*
@@ -86,7 +113,7 @@ static uint32_t first_death(const struct nspy_inquiry *q, struct nspy_verdict *v
 	for (uint32_t i = 0; i < q->scene.count; i++) {
 		const struct nspy_status *page = &q->scene.pages[i];
 
-		if (!died(page) || !needed(q, i, v))
+		if (!died(page) || ended_with_others(&q->scene, page) || !needed(q, i, v))
 			continue;
 		if (first == NSPY_NOWHERE ||
 		    page->published_ns < q->scene.pages[first].published_ns)
@@ -95,19 +122,35 @@ static uint32_t first_death(const struct nspy_inquiry *q, struct nspy_verdict *v
 	return first;
 }
 
+static void tell_crash(struct nspy_verdict *v, const struct nspy_status *page)
+{
+	const struct nspy_signal_note *signal = &page->signal;
+	const char *code = nspy_signal_code(signal->number, signal->code);
+	char scratch[16], line[160] = "";
+
+	nspy_tell(line, sizeof(line), "%s",
+		  nspy_signal_name(signal->number, scratch, sizeof(scratch)));
+	if (nspy_signal_faults(signal->number, signal->code))
+		nspy_tell(line, sizeof(line), " at address 0x%" PRIx64, signal->address);
+	if (code[0])
+		nspy_tell(line, sizeof(line), " (%s)", code);
+	nspy_tell_line(v, "%s in thread %" PRIu32, line, signal->tid);
+}
+
 bool nspy_verdict_death(struct nspy_inquiry *q)
 {
 	struct nspy_verdict *v = q->out;
 	uint32_t first = first_death(q, v);
 	const struct nspy_status *page;
+	enum nspy_found_id id;
 	char who[160] = "", doing[160] = "", group[96] = "";
 
 	if (first == NSPY_NOWHERE)
 		return false;
 	page = &q->scene.pages[first];
 	(void)needed(q, first, v);
-	nspy_verdict_set(v, NSPY_FOUND_RANK_DIED, nspy_mix(page->run_id, NSPY_FOUND_RANK_DIED),
-			 v->since_ns);
+	id = crashed(page) ? NSPY_FOUND_RANK_CRASHED : NSPY_FOUND_RANK_DIED;
+	nspy_verdict_set(v, id, nspy_mix(page->run_id, NSPY_FOUND_RANK_DIED), v->since_ns);
 	v->note = false;
 	nspy_verdict_blame(v, first);
 	nspy_tell_rank(who, sizeof(who), page);
@@ -116,7 +159,16 @@ bool nspy_verdict_death(struct nspy_inquiry *q)
 	nspy_tell(v->operation, sizeof(v->operation), "%s", group);
 	nspy_tell(v->headline, sizeof(v->headline), "%s %s; %" PRIu32 " rank%s of %s wait%s", who,
 		  doing, v->waiters, v->waiters == 1 ? "" : "s", group, v->waiters == 1 ? "s" : "");
-	nspy_tell(v->cause, sizeof(v->cause), "%s ended while the others needed it", who);
+	if (page->signal.number == SIGTERM && page->dead) {
+		v->owner = "scheduler";
+		v->action = "ask scheduler or launcher why it ended this rank";
+		nspy_tell(v->cause, sizeof(v->cause), "%s alone was ended by SIGTERM", who);
+	} else {
+		nspy_tell(v->cause, sizeof(v->cause), "%s %s while the others needed it", who,
+			  id == NSPY_FOUND_RANK_CRASHED ? "crashed" : "ended");
+	}
+	if (id == NSPY_FOUND_RANK_CRASHED)
+		tell_crash(v, page);
 	if (page->call_count)
 		nspy_tell_line(v, "last heard of %llu s ago, inside %s",
 			       nspy_seconds(q->scene.now_ns - page->published_ns),

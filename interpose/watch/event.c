@@ -234,8 +234,8 @@ bool nspy_event_in_full(const struct nspy_status *own)
  */
 static bool can_resume(enum nspy_found_id id)
 {
-	return id != NSPY_FOUND_RANK_DIED && id != NSPY_FOUND_STRAGGLER_RANK &&
-	       id != NSPY_FOUND_COLLECTIVE_MISMATCH;
+	return id != NSPY_FOUND_RANK_DIED && id != NSPY_FOUND_RANK_CRASHED &&
+	       id != NSPY_FOUND_STRAGGLER_RANK && id != NSPY_FOUND_COLLECTIVE_MISMATCH;
 }
 
 static void tell_end(uint64_t now_ns)

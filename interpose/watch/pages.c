@@ -26,8 +26,11 @@
 #define READ_ATTEMPTS 3
 #define EXIT_OFFSET   NSPY_STATUS_EXIT_OFFSET
 #define FILE_BYTES    NSPY_STATUS_FILE_BYTES
-#define TICK_NS       10000000ull /* of a start time: 100 a second on x86-64 and aarch64 */
-#define LEFTOVER_NS   (60ull * 1000000000ull) /* pages of the dead are evidence so long */
+/* Behind the exit note: what a signal handler leaves (trace_signal.h). */
+#define SIGNAL_OFFSET (EXIT_OFFSET + 16u)
+_Static_assert(SIGNAL_OFFSET + sizeof(struct nspy_signal_note) <= FILE_BYTES, "no room");
+#define TICK_NS     10000000ull /* of a start time: 100 a second on x86-64 and aarch64 */
+#define LEFTOVER_NS (60ull * 1000000000ull) /* pages of the dead are evidence so long */
 
 struct exit_note {
 	int32_t code;
@@ -47,7 +50,7 @@ static struct pages {
 	struct nspy_local local;
 	struct nspy_arena arena;
 	uint8_t out[NSPY_STATUS_BYTES_MAX];
-	uint8_t in[FILE_BYTES];
+	_Alignas(8) uint8_t in[FILE_BYTES];
 	_Alignas(8) char entries[8192];
 	char path[NSPY_PATH_MAX]; /* our file */
 	char prefix[NSPY_NAME_MAX];
@@ -207,10 +210,12 @@ static ssize_t read_page(const char *name)
 	return n;
 }
 
-static void note_exit(struct nspy_status *page)
+static void note_end(struct nspy_status *page)
 {
 	int32_t code;
 
+	page->signal = (struct nspy_signal_note){0}; /* the speaker's word on it is not for here */
+	(void)nspy_signal_note_read((const void *)(pages->in + SIGNAL_OFFSET), &page->signal);
 	if (!nspy_status_exited(pages->in, sizeof(pages->in), &code))
 		return;
 	page->state = NSPY_STATUS_EXITED;
@@ -235,7 +240,7 @@ static void take_in(const char *name)
 	}
 	/* A file that was just made holds zeroes: neither a page nor damage. */
 	if (rc == 0)
-		note_exit(&local->pages[local->count++]);
+		note_end(&local->pages[local->count++]);
 	else if (rc == -EBADMSG)
 		local->bad++;
 	else if (rc == -ENOMEM)
@@ -359,6 +364,14 @@ void nspy_pages_say_exit(int exit_code)
 	note = (struct exit_note *)(made->shared + EXIT_OFFSET);
 	note->code = exit_code;
 	atomic_store_explicit(&note->seal, nspy_status_exit_seal(exit_code), memory_order_release);
+}
+
+void nspy_pages_say_signal(const struct nspy_signal_note *note)
+{
+	const struct pages *made = atomic_load_explicit(&published, memory_order_acquire);
+
+	if (made)
+		nspy_signal_note_write((void *)(made->shared + SIGNAL_OFFSET), note);
 }
 
 static _Atomic uint32_t others;

@@ -45,6 +45,9 @@ const struct nspy_local *nspy_pages_read(uint64_t now_ns, uint64_t fresh_ns);
 /* The process ends: says so in the page, async-signal-safe. context: exiting thread. */
 void nspy_pages_say_exit(int exit_code);
 
+/* A signal that may end the process, in its note behind the page. context: a signal handler. */
+void nspy_pages_say_signal(const struct nspy_signal_note *note);
+
 /* Removes our file, and those of the dead if nobody of the job lives here any more. */
 void nspy_pages_remove(void);
 

@@ -226,6 +226,11 @@ void nspy_tell_doing(char *out, size_t bytes, const struct nspy_scene *scene, ui
 
 	if (page->state == NSPY_STATUS_EXITED) {
 		nspy_tell(out, bytes, "has ended with exit code %" PRId32, page->exit_code);
+	} else if (page->dead && page->signal.number) {
+		char scratch[16];
+
+		nspy_tell(out, bytes, "is gone: got %s",
+			  nspy_signal_name(page->signal.number, scratch, sizeof(scratch)));
 	} else if (page->dead) {
 		nspy_tell(out, bytes, "is gone: killed, or crashed");
 	} else if (page->stopped) {

@@ -25,6 +25,7 @@
 #include "prom.h"
 #include "say.h"
 #include "service.h"
+#include "signals.h"
 #include "stacks.h"
 #include "storage.h"
 #include "straggler.h"
@@ -279,6 +280,7 @@ static void start(void)
 	nspy_exchange_start();
 	nspy_hook_start();
 	nspy_prom_start();
+	nspy_signals_start();
 	if (!nspy_core.env.NCCLSPY_WATCH)
 		return;
 	nspy_event_start();

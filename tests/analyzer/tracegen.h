@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "trace_record.h"
+#include "trace_signal.h"
 
 #define NSPY_TG_START_REAL_NS 1764583200000000000ULL /* 2025-12-01 10:00:00 UTC */
 #define NSPY_TG_START_MONO_NS 500000000000ULL
@@ -68,8 +69,11 @@ struct nspy_tg_rank {
 	enum nspy_tg_fate fate;
 	bool silent; /* writes no trace */
 	char *exit_line;
-	uint64_t exit_ns; /* when it ended, common clock */
-	int64_t skew_ns;  /* added to the system time, besides that of its node */
+	uint64_t asked_ns;             /* common clock, 0 = its launcher was not asked to end it */
+	uint64_t noted_term;           /* when its own handler got SIGTERM */
+	struct nspy_signal_note crash; /* of its own handler */
+	uint64_t exit_ns;              /* when it ended, common clock */
+	int64_t skew_ns;               /* added to the system time, besides that of its node */
 };
 
 struct nspy_tg {

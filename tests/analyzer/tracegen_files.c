@@ -234,8 +234,13 @@ static void write_exit(const struct nspy_tg *tg, const struct nspy_tg_rank *rank
 {
 	FILE *out = create(base, ".exit");
 
-	fprintf(out, "pid=%" PRIu64 "\n%s\nreal_ns=%" PRIu64 "\n", pid_of(rank), rank->exit_line,
-		rank->exit_ns + (uint64_t)nspy_tg_offset(tg, rank));
+	fprintf(out, "pid=%" PRIu64 "\n", pid_of(rank));
+	if (rank->exit_line)
+		fprintf(out, "%s\nreal_ns=%" PRIu64 "\n", rank->exit_line,
+			rank->exit_ns + (uint64_t)nspy_tg_offset(tg, rank));
+	if (rank->asked_ns)
+		fprintf(out, "asked_signal=15\nasked_real_ns=%" PRIu64 "\nasked_by=1\n",
+			rank->asked_ns + (uint64_t)nspy_tg_offset(tg, rank));
 	fclose(out);
 }
 
@@ -281,7 +286,7 @@ void nspy_tg_write_process(const struct nspy_tg *tg, struct nspy_tg_rank **ranks
 	fclose(w.out);
 	if (rank->fate == NSPY_TG_DIES_LIVE)
 		write_live(&w, ident, ident_bytes, base);
-	if (rank->exit_line)
+	if (rank->exit_line || rank->asked_ns)
 		write_exit(tg, rank, base);
 	free(w.workspace);
 	free(w.scratch);

@@ -80,6 +80,13 @@ void *nspy_tg_live_image(const struct nspy_tg *tg, const struct nspy_tg_rank *ra
 		.mult = 1ULL << 32,
 		.mono_to_real_ns = nspy_tg_offset(tg, rank),
 	};
+	if (rank->crash.number)
+		nspy_signal_note_write(&head->crash, &rank->crash);
+	if (rank->noted_term) {
+		const struct nspy_signal_note term = {.when_ns = rank->noted_term, .number = 15};
+
+		nspy_signal_note_write(&head->term, &term);
+	}
 	memcpy(image + head->ident_offset, ident, ident_bytes);
 	head->ident_bytes = (uint32_t)ident_bytes;
 	memcpy(image + head->schema_offset, schema, strlen(schema));

@@ -427,6 +427,19 @@ static bool end_verb(const struct nspy_tg_line *line, struct nspy_tg_rank *rank,
 		die(line, rank, true);
 	} else if (strcmp(verb, "notrace") == 0) {
 		rank->silent = true;
+	} else if (strcmp(verb, "asked") == 0) {
+		rank->asked_ns = rank->now_ns;
+	} else if (strcmp(verb, "noted-term") == 0) {
+		rank->noted_term = rank->now_ns;
+	} else if (strcmp(verb, "crash") == 0) {
+		rank->crash = (struct nspy_signal_note){
+			.when_ns = rank->now_ns,
+			.number = (int32_t)strtol(nspy_tg_word(line, 2), NULL, 10),
+			.code = (int32_t)strtol(nspy_tg_word(line, 3), NULL, 10),
+			.tid = 4242,
+			.fn = (uint16_t)(nspy_tg_fn("ncclAllReduce") + 1),
+			.flags = NSPY_SIGNAL_IN_CALL,
+		};
 	} else if (strcmp(verb, "exit") == 0) {
 		const char *value = nspy_tg_word(line, 2);
 

@@ -46,10 +46,11 @@ static void hold(int64_t number)
 
 static void die(int signal)
 {
-	/* the default action, whatever a library may have installed */
+	/* the default action, whatever a library may have installed; but for ours, if asked for */
 	struct sigaction action = {.sa_handler = SIG_DFL};
 
-	sigaction(signal, &action, NULL);
+	if (!getenv("NCCLSPY_CRASH"))
+		sigaction(signal, &action, NULL);
 	kill(getpid(), signal);
 	hang();
 }

@@ -180,6 +180,32 @@ static void test_texts_are_cleaned(void **state)
 	assert_memory_equal(back.node, "a?[2J", 5);
 }
 
+/* A signal is the last thing in a page; a page without one has no such bytes. */
+static void test_signal(void **state)
+{
+	struct nspy_status s = make(2, 2), back;
+	struct nspy_arena arena = {(uint8_t *)memory, sizeof(memory), 0};
+	struct nspy_signal_note note = {.when_ns = 5, .number = 11, .code = 1, .tid = 7}, read;
+	long without = nspy_status_encode(&s, NSPY_STATUS_OPS_MAX, page, sizeof(page)), with;
+	size_t used;
+
+	(void)state;
+	s.signal = note;
+	with = nspy_status_encode(&s, NSPY_STATUS_OPS_MAX, page, sizeof(page));
+	assert_int_equal(with, without + NSPY_STATUS_SIGNAL_BYTES);
+	assert_int_equal(nspy_status_decode(page, sizeof(page), &arena, &back, &used), 0);
+	assert_int_equal(back.signal.number, 11);
+	assert_int_equal(back.signal.code, 1);
+	assert_int_equal(back.signal.tid, 7);
+	assert_int_equal(back.signal.when_ns, 5);
+	/* Noise, and half a note, are none. */
+	assert_false(nspy_signal_note_read(&note, &read));
+	nspy_signal_note_write(&note, &note);
+	assert_true(nspy_signal_note_read(&note, &read));
+	note.address++;
+	assert_false(nspy_signal_note_read(&note, &read));
+}
+
 static void test_small_arena(void **state)
 {
 	struct nspy_status s = make(2, 200), back;
@@ -233,6 +259,7 @@ int main(void)
 		cmocka_unit_test(test_bad_indices),
 		cmocka_unit_test(test_texts_are_cleaned),
 		cmocka_unit_test(test_small_arena),
+		cmocka_unit_test(test_signal),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -108,12 +108,17 @@ static int start(char *const *command, const struct inherited *before, struct ns
 	return rc;
 }
 
-static void note_end(struct nspy_child *child, int status)
+static uint64_t real_ns(void)
 {
 	struct timespec now;
 
 	(void)clock_gettime(CLOCK_REALTIME, &now);
-	child->ended_real_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void note_end(struct nspy_child *child, int status)
+{
+	child->ended_real_ns = real_ns();
 	child->status = status;
 }
 
@@ -161,9 +166,18 @@ static bool reached(const struct nspy_child *child, struct nspy_witness *witness
 	return nspy_witness_saw(witness, info);
 }
 
-static void pass_on(const struct nspy_child *child, struct nspy_witness *witness,
-		    const siginfo_t *info)
+/* The first time that somebody wants it to end; what it does about that is its own business. */
+static void note_request(struct nspy_child *child, const siginfo_t *info)
 {
+	if (info->si_signo != SIGTERM || child->asked_real_ns)
+		return;
+	child->asked_real_ns = real_ns();
+	child->asked_by = info->si_pid;
+}
+
+static void pass_on(struct nspy_child *child, struct nspy_witness *witness, const siginfo_t *info)
+{
+	note_request(child, info);
 	if (!reached(child, witness, info))
 		(void)kill(child->pid, info->si_signo);
 }

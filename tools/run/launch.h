@@ -65,6 +65,8 @@ struct nspy_child {
 	uint64_t starttime; /* clock ticks after boot */
 	int status;         /* as of waitpid */
 	uint64_t ended_real_ns;
+	uint64_t asked_real_ns; /* when SIGTERM first came to us or to all, 0 = never */
+	pid_t asked_by;         /* 0 = the kernel, or a process of another pid namespace */
 };
 
 /*

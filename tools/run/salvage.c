@@ -18,6 +18,7 @@
 /* A shared directory that hangs must not keep the job's end waiting. */
 #define DEADLINE_MS   10000
 #define JOBS_MAX      4096
+#define OTHERS_MAX    128
 #define LIVE_PAGES_AT "/dev/shm"
 
 /* --- the traces of this host: <root>/<job>/<host>/ --- */
@@ -161,10 +162,26 @@ static bool search_base(const struct nspy_launch *launch, const struct nspy_chil
 	return true;
 }
 
-static int write_exit_note(const char *base, const struct nspy_child *child)
+/* What is known of the command's end; of its children no more than that all were asked to end. */
+static int print_note(int fd, const struct nspy_child *child, bool own)
+{
+	int status = child->status;
+
+	if (own && dprintf(fd, "pid=%ld\n%s=%d\nreal_ns=%llu\n", (long)child->pid,
+			   WIFSIGNALED(status) ? "signal" : "exit_code",
+			   WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
+			   (unsigned long long)child->ended_real_ns) < 0)
+		return -errno;
+	if (child->asked_real_ns &&
+	    dprintf(fd, "asked_signal=%d\nasked_real_ns=%llu\nasked_by=%ld\n", SIGTERM,
+		    (unsigned long long)child->asked_real_ns, (long)child->asked_by) < 0)
+		return -errno;
+	return 0;
+}
+
+static int write_exit_note(const char *base, const struct nspy_child *child, bool own)
 {
 	char path[PATH_MAX], temporary[PATH_MAX];
-	int status = child->status;
 	int fd, rc;
 
 	if (snprintf(path, sizeof(path), "%s.exit", base) >= (int)sizeof(path) ||
@@ -173,16 +190,14 @@ static int write_exit_note(const char *base, const struct nspy_child *child)
 	fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
-	rc = dprintf(fd, "pid=%ld\n%s=%d\nreal_ns=%llu\n", (long)child->pid,
-		     WIFSIGNALED(status) ? "signal" : "exit_code",
-		     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
-		     (unsigned long long)child->ended_real_ns);
-	rc = rc < 0 ? -errno : 0;
+	rc = print_note(fd, child, own);
 	if (close(fd) < 0 && rc == 0)
 		rc = -errno;
-	if (rc == 0 && rename(temporary, path) < 0)
+	/* A launcher of its own knows more: it must not be overwritten. */
+	if (rc == 0 && (own ? rename(temporary, path) : link(temporary, path)) < 0 &&
+	    (own || errno != EEXIST))
 		rc = -errno;
-	if (rc < 0)
+	if (rc < 0 || !own)
 		(void)unlink(temporary);
 	return rc;
 }
@@ -193,6 +208,9 @@ struct work {
 	const struct nspy_child *child;
 	struct nspy_salvage_outcome outcome;
 	char child_base[PATH_MAX]; /* "" = not known yet */
+	/* Others that have died, in case the command is a launcher itself. */
+	char others[OTHERS_MAX][PATH_MAX];
+	size_t other_count;
 };
 
 /* Of a long path the end tells more than the beginning. */
@@ -217,6 +235,19 @@ static void saw(void *context, const struct nspy_live_facts *facts, int error)
 		note_failure(&work->outcome, facts->base, error);
 	if (facts->pid == (uint32_t)work->child->pid && facts->starttime == work->child->starttime)
 		(void)snprintf(work->child_base, sizeof(work->child_base), "%s", facts->base);
+	else if (work->other_count < OTHERS_MAX)
+		(void)snprintf(work->others[work->other_count++], PATH_MAX, "%s", facts->base);
+}
+
+/* torchrun's workers, say: it was asked to end, and has ended them. */
+static void note_others(struct work *work)
+{
+	for (size_t i = 0; work->child->asked_real_ns && i < work->other_count; i++) {
+		int rc = write_exit_note(work->others[i], work->child, false);
+
+		if (rc < 0 && !work->outcome.error)
+			note_failure(&work->outcome, work->others[i], rc);
+	}
 }
 
 static void do_work(const struct nspy_launch *launch, struct work *work)
@@ -238,10 +269,12 @@ static void do_work(const struct nspy_launch *launch, struct work *work)
 	work->outcome.saved = salvage.saved;
 	work->outcome.failed = salvage.failed;
 	if (!work->child_base[0] && !search_base(launch, work->child, salvage.pid_namespace,
-						 work->child_base, sizeof(work->child_base)))
+						 work->child_base, sizeof(work->child_base))) {
+		note_others(work);
 		return;
+	}
 	work->outcome.recorded = true;
-	rc = write_exit_note(work->child_base, work->child);
+	rc = write_exit_note(work->child_base, work->child, true);
 	if (rc < 0 && !work->outcome.error)
 		note_failure(&work->outcome, work->child_base, rc);
 }
