@@ -2,10 +2,15 @@
 """The profiler plugin: what a host of plugins drives is what the trace has, whatever it does."""
 import json
 import os
+import sys
+from pathlib import Path
 
 import harness
 import jobs
 from harness import BUILD, LIBRARY, RUN
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "analyzer"))
+import perfetto_reader  # noqa: E402
 
 HOST = os.path.join(BUILD, "tests/profiler/profiler_host")
 VERSIONS = (1, 2, 3, 4, 5, 6)
@@ -136,6 +141,27 @@ def test_kinds_of_time_in_report(scratch):
         assert exact["count"] == (4 if version == 6 and words == "kernels" else 0), exact
         if exact["count"]:
             assert exact["sum_ns"] == 4 * 5010 and exact["max_ns"] == 5010, exact
+
+
+def test_sources_of_time_in_timeline(scratch):
+    """A picture draws each operation of the interface once and says where its time comes from."""
+    for version, words in ((6, "kernels"), (6, "ops")):
+        where = f"t{version}{words}"
+        _, records = drive(scratch, version, "legal", 2, 8, 2, 2, 0,
+                           env={"NCCLSPY_PROFILER": words}, directory=where)
+        out = jobs.analyze(scratch, "timeline", "-o", scratch.file("x.pftrace"),
+                           scratch.file(where))
+        out.ok()
+        trace = perfetto_reader.Trace(Path(scratch.file("x.pftrace")).read_bytes())
+        drawn = trace.of("profiler")
+        assert len(drawn) == len(of_kind(records, "prof_op")), out.err
+        exact = [op["exact_gpu_ns"] for op in of_kind(records, "prof_op") if "exact_gpu_ns" in op]
+        assert sorted(one.args["exact_gpu_ns"] for one in drawn
+                      if "exact_gpu_ns" in one.args) == sorted(exact)
+        assert bool(exact) == (words == "kernels")
+        sources = {one.args["source"] for one in drawn}
+        assert ("profiler, host callback: kernel" in sources) == (words == "kernels"), sources
+        assert all(source.startswith("profiler, host") for source in sources), sources
 
 
 def test_who_starved_whom(scratch):
