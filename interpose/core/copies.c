@@ -146,6 +146,18 @@ unsigned int nspy_copy_of_address(unsigned int library, const void *address)
 	return nspy_copy_of_map(library, map);
 }
 
+unsigned int nspy_copy_of_function(unsigned int fn, const void *found)
+{
+	const unsigned int library = nspy_fn_table[fn].library;
+
+	/* Copies are never unmapped, so what is remembered is still theirs. */
+	for (unsigned int i = 0; i < NSPY_COPIES_MAX; i++)
+		if (found && (const void *)atomic_load_explicit(&copies[library][i].real[fn],
+								memory_order_relaxed) == found)
+			return i;
+	return nspy_copy_of_address(library, found);
+}
+
 nspy_any_fn *nspy_copy_find(unsigned int copy, unsigned int fn)
 {
 	const struct nspy_fn_info *info = &nspy_fn_table[fn];

@@ -35,6 +35,11 @@ const struct link_map *nspy_copy_map(unsigned int library, unsigned int copy);
 unsigned int nspy_copy_of_map(unsigned int library, struct link_map *map);
 unsigned int nspy_copy_of_address(unsigned int library, const void *address);
 
+/* The copy that a found function fn belongs to, or NSPY_NO_COPY. Cheaper than asking for the
+ * address where the function was found before: the loader walks through all symbols of an object
+ * for that. */
+unsigned int nspy_copy_of_function(unsigned int fn, const void *found);
+
 /* A copy's own function, NULL if that copy does not define it. */
 nspy_any_fn *nspy_copy_find(unsigned int copy, unsigned int fn);
 

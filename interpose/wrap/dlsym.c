@@ -154,7 +154,7 @@ static void *answer_ours(unsigned int fn, void *found, void *handle, const char 
  */
 static void *answer_theirs(unsigned int fn, void *found)
 {
-	unsigned int copy = nspy_copy_of_address(nspy_fn_table[fn].library, found);
+	unsigned int copy = nspy_copy_of_function(fn, found);
 
 	nspy_dlerror_clear();
 	/* Not if it is another version of the symbol than the one that the entry would call. */
