@@ -28,6 +28,7 @@ extern const struct nspy_cmd nspy_cmd_dump;
 extern const struct nspy_cmd nspy_cmd_check;
 extern const struct nspy_cmd nspy_cmd_explain;
 extern const struct nspy_cmd nspy_cmd_export;
+extern const struct nspy_cmd nspy_cmd_summarize;
 extern const struct nspy_cmd nspy_cmd_support;
 
 /* "P0" to "P2" as 0 to 2, "none" as -1; false if it is something else. */
