@@ -116,7 +116,7 @@ static int parse(int argc, char **argv, struct options *options)
 			return nspy_cmd_try_help(&nspy_cmd_summarize);
 		}
 	}
-	if (options->output && *options->output)
+	if (*options->output)
 		return -1;
 	fputs("ncclspy-analyze: no -o FILE or DIR given\n", stderr);
 	return nspy_cmd_try_help(&nspy_cmd_summarize);
@@ -247,7 +247,7 @@ static int write_all(struct nspy_inputs *inputs, const struct options *options)
 
 static int run(int argc, char **argv)
 {
-	struct options options = {0};
+	struct options options = {.output = ""};
 	struct nspy_inputs inputs = {0};
 	int rc = parse(argc, argv, &options);
 

@@ -200,7 +200,7 @@ static int step(struct walk *walk, const struct nspy_chunk_info *info)
 static int walk_all(struct walk *walk)
 {
 	uint8_t header[NSPY_CHUNK_HEADER_BYTES];
-	struct nspy_chunk_info info;
+	struct nspy_chunk_info info = {0};
 	bool any = false;
 
 	while (walk->at < walk->size) {
@@ -228,7 +228,7 @@ int nspy_summary_open(const char *path, struct nspy_summary **ret)
 {
 	struct nspy_summary *summary = nspy_xcalloc(1, sizeof(*summary));
 	struct walk walk = {.summary = summary};
-	struct stat st;
+	struct stat st = {0};
 	int rc = 0;
 
 	summary->path = nspy_xstrdup(path);

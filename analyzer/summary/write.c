@@ -126,11 +126,13 @@ static int put_shared(struct nspy_summary_writer *w, uint64_t id, const struct n
 static uint64_t share(struct nspy_summary_writer *w, const struct nspy_chunk_info *info,
 		      const uint8_t *payload, int *rc)
 {
-	uint64_t id = XXH64(payload, info->raw_bytes, 0) | 1;
-	struct nspy_shared *shared = nspy_map_get(&w->shared, id);
+	struct nspy_shared *shared;
+	uint64_t id;
 
-	if (info->kind != NSPY_CHUNK_SCHEMA || info->raw_bytes < SHARED_BYTES_MIN)
+	if (!payload || info->kind != NSPY_CHUNK_SCHEMA || info->raw_bytes < SHARED_BYTES_MIN)
 		return 0;
+	id = XXH64(payload, info->raw_bytes, 0) | 1;
+	shared = nspy_map_get(&w->shared, id);
 	if (shared)
 		return shared->bytes == info->raw_bytes &&
 				       memcmp(shared->payload, payload, info->raw_bytes) == 0
