@@ -144,7 +144,7 @@ static struct nspy_proc *proc_of(struct nspy_inputs *inputs, uint64_t run_id, ch
  * Whether files from there are to be taken for the process: all of its files come from one place.
  * Traces go before summaries, which may be older, and later summaries before earlier ones.
  */
-static bool claim(struct nspy_proc *proc, const struct nspy_summary *summary, uint32_t life)
+static bool claim(struct nspy_proc *proc, const struct nspy_summary_index *summary, uint32_t life)
 {
 	if (proc->file_count && proc->summary != summary) {
 		proc->doubled = true;

@@ -33,7 +33,7 @@ struct nspy_inputs {
 	size_t bundle_count, bundle_capacity;
 	size_t trace_files;
 	size_t stray_exits; /* exit notes of processes without a trace */
-	struct nspy_summary **summaries;
+	struct nspy_summary_index **summaries;
 	size_t summary_count, summary_capacity;
 };
 

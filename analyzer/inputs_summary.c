@@ -77,7 +77,7 @@ static void add_file(struct nspy_inputs *inputs, const struct nspy_summary_file 
 
 int nspy_inputs_add_summary(struct nspy_inputs *inputs, const char *path)
 {
-	struct nspy_summary *summary;
+	struct nspy_summary_index *summary;
 	int rc;
 
 	for (size_t i = 0; i < inputs->summary_count; i++) {
@@ -87,8 +87,9 @@ int nspy_inputs_add_summary(struct nspy_inputs *inputs, const char *path)
 	rc = nspy_summary_open(path, &summary);
 	if (rc < 0)
 		return rc;
-	inputs->summaries = nspy_grow(inputs->summaries, inputs->summary_count,
-				      &inputs->summary_capacity, sizeof(struct nspy_summary *));
+	inputs->summaries =
+		nspy_grow(inputs->summaries, inputs->summary_count, &inputs->summary_capacity,
+			  sizeof(struct nspy_summary_index *));
 	inputs->summaries[inputs->summary_count++] = summary;
 	if (summary->damaged_at != UINT64_MAX)
 		nspy_inputs_problem(inputs, path, "damaged at offset %" PRIu64,

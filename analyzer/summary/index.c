@@ -17,7 +17,7 @@
 struct walk {
 	int fd;
 	uint64_t at, size;
-	struct nspy_summary *summary;
+	struct nspy_summary_index *summary;
 	bool open; /* the last of summary->files still goes on */
 };
 
@@ -68,7 +68,7 @@ int nspy_summary_chunk(const char *path, uint64_t begin, uint64_t end, struct ns
 	return nspy_reader_open_owned(data, got, ret);
 }
 
-static void note_damage(struct nspy_summary *summary, uint64_t at)
+static void note_damage(struct nspy_summary_index *summary, uint64_t at)
 {
 	if (at < summary->damaged_at)
 		summary->damaged_at = at;
@@ -76,7 +76,7 @@ static void note_damage(struct nspy_summary *summary, uint64_t at)
 
 static struct nspy_summary_file *begin_file(struct walk *walk, const struct nspy_chunk_info *info)
 {
-	struct nspy_summary *summary = walk->summary;
+	struct nspy_summary_index *summary = walk->summary;
 	struct nspy_summary_file *file;
 
 	summary->files = nspy_grow(summary->files, summary->count, &summary->capacity,
@@ -113,7 +113,7 @@ static int take_file(struct walk *walk, const struct nspy_chunk_info *info, cons
 	return 0;
 }
 
-static int take_head(struct nspy_summary *summary, const struct nspy_chunk_info *info,
+static int take_head(struct nspy_summary_index *summary, const struct nspy_chunk_info *info,
 		     const uint8_t *payload)
 {
 	struct nspy_get g = {payload, payload + (payload ? info->raw_bytes : 0), false};
@@ -130,7 +130,7 @@ static int take_head(struct nspy_summary *summary, const struct nspy_chunk_info 
 }
 
 /* Its place is remembered; kept twice, whichever is whole is used. */
-static void take_shared(struct nspy_summary *summary, const struct nspy_chunk_info *info,
+static void take_shared(struct nspy_summary_index *summary, const struct nspy_chunk_info *info,
 			const uint8_t *payload)
 {
 	struct nspy_shared *shared;
@@ -147,7 +147,7 @@ static void take_shared(struct nspy_summary *summary, const struct nspy_chunk_in
 /* A chunk that describes: its payload is looked at. */
 static int take(struct walk *walk, const struct nspy_chunk_info *info, uint64_t end)
 {
-	struct nspy_summary *summary = walk->summary;
+	struct nspy_summary_index *summary = walk->summary;
 	struct nspy_reader *reader = NULL;
 	struct nspy_chunk_info again;
 	const uint8_t *payload = NULL;
@@ -169,7 +169,7 @@ static int take(struct walk *walk, const struct nspy_chunk_info *info, uint64_t 
 
 static int step(struct walk *walk, const struct nspy_chunk_info *info)
 {
-	struct nspy_summary *summary = walk->summary;
+	struct nspy_summary_index *summary = walk->summary;
 	uint64_t end = walk->at + NSPY_CHUNK_HEADER_BYTES + info->packed_bytes;
 	bool piece = info->kind == NSPY_CHUNK_BLOCK || info->kind == NSPY_CHUNK_BYTES;
 	int rc = 0;
@@ -224,9 +224,9 @@ static int walk_all(struct walk *walk)
 	return any ? 0 : -EBADMSG;
 }
 
-int nspy_summary_open(const char *path, struct nspy_summary **ret)
+int nspy_summary_open(const char *path, struct nspy_summary_index **ret)
 {
-	struct nspy_summary *summary = nspy_xcalloc(1, sizeof(*summary));
+	struct nspy_summary_index *summary = nspy_xcalloc(1, sizeof(*summary));
 	struct walk walk = {.summary = summary};
 	struct stat st = {0};
 	int rc = 0;
@@ -254,7 +254,7 @@ int nspy_summary_open(const char *path, struct nspy_summary **ret)
 	return 0;
 }
 
-void nspy_summary_free(struct nspy_summary *summary)
+void nspy_summary_free(struct nspy_summary_index *summary)
 {
 	if (!summary)
 		return;
@@ -275,7 +275,7 @@ void nspy_summary_free(struct nspy_summary *summary)
 	free(summary);
 }
 
-const struct nspy_summary_file *nspy_summary_find(const struct nspy_summary *summary,
+const struct nspy_summary_file *nspy_summary_find(const struct nspy_summary_index *summary,
 						  const char *name)
 {
 	for (size_t i = 0; i < summary->count; i++) {

@@ -31,10 +31,10 @@ enum nspy_summary_kind {
 /* Whether the process was alive on its host when the summary was made. */
 enum nspy_life { NSPY_LIFE_UNKNOWN = 0, NSPY_LIFE_ALIVE = 1, NSPY_LIFE_GONE = 2 };
 
-struct nspy_summary;
+struct nspy_summary_index;
 
 struct nspy_summary_file {
-	const struct nspy_summary *summary;
+	const struct nspy_summary_index *summary;
 	uint32_t number; /* in the summary, from 0 */
 	uint32_t kind;   /* enum nspy_summary_kind */
 	uint32_t life;   /* enum nspy_life */
@@ -47,7 +47,7 @@ struct nspy_summary_file {
 	uint64_t begin, lead_end, end; /* in the summary; its first chunk ends at lead_end */
 };
 
-struct nspy_summary {
+struct nspy_summary_index {
 	char *path;
 	uint64_t made_ns; /* wall clock */
 	struct nspy_summary_file *files;
@@ -61,10 +61,10 @@ struct nspy_summary {
  * Reads what is in a summary, not the records. -EBADMSG: none; -EPROTONOSUPPORT: of a newer
  * ncclspy. Free with nspy_summary_free.
  */
-int nspy_summary_open(const char *path, struct nspy_summary **ret);
-void nspy_summary_free(struct nspy_summary *summary);
+int nspy_summary_open(const char *path, struct nspy_summary_index **ret);
+void nspy_summary_free(struct nspy_summary_index *summary);
 /* By NODE/FILE; NULL if it is not there. */
-const struct nspy_summary_file *nspy_summary_find(const struct nspy_summary *summary,
+const struct nspy_summary_file *nspy_summary_find(const struct nspy_summary_index *summary,
 						  const char *name);
 
 /* The chunks of a segment, as from its file. */

@@ -74,7 +74,7 @@ static void read_block(const uint8_t *data, size_t bytes)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	char path[] = "/tmp/ncclspy-fuzz-summary-XXXXXX";
-	struct nspy_summary *summary;
+	struct nspy_summary_index *summary;
 	uint8_t *copy;
 	int fd;
 
