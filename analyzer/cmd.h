@@ -28,6 +28,7 @@ extern const struct nspy_cmd nspy_cmd_dump;
 extern const struct nspy_cmd nspy_cmd_check;
 extern const struct nspy_cmd nspy_cmd_explain;
 extern const struct nspy_cmd nspy_cmd_export;
+extern const struct nspy_cmd nspy_cmd_summarize;
 extern const struct nspy_cmd nspy_cmd_support;
 extern const struct nspy_cmd nspy_cmd_timeline;
 

@@ -12,6 +12,7 @@
 #include "inputs.h"
 #include "load.h"
 #include "report.h"
+#include "source.h"
 #include "term.h"
 #include "text.h"
 #include "trace_live.h"
@@ -113,13 +114,13 @@ static int decode(const struct nspy_chunk_info *info, const uint8_t *payload,
 	return 0;
 }
 
-static struct verdict check_segment(const char *path, struct nspy_loader *scratch)
+static struct verdict check_segment(const struct nspy_input_file *file, struct nspy_loader *scratch)
 {
 	struct verdict v = {.state = "ok"};
 	struct nspy_reader *reader;
 	struct nspy_chunk_info info;
 	const uint8_t *payload;
-	int rc = nspy_reader_open(path, &reader);
+	int rc = nspy_input_reader(file, &reader);
 
 	if (rc < 0)
 		return (struct verdict){.state = "unreadable", .error = rc, .bad = true};
@@ -142,14 +143,14 @@ static struct verdict check_segment(const char *path, struct nspy_loader *scratc
 	return v;
 }
 
-static struct verdict check_live(const char *path, struct nspy_loader *scratch)
+static struct verdict check_live(const struct nspy_input_file *file, struct nspy_loader *scratch)
 {
 	struct verdict v = {.state = "ok"};
 	struct nspy_live *live;
 	uint64_t first_index;
 	uint32_t serial;
 	size_t count;
-	int rc = nspy_live_open(path, &live);
+	int rc = nspy_input_live(file, &live);
 
 	if (rc < 0)
 		return (struct verdict){.state = "unreadable", .error = rc, .bad = true};
@@ -172,7 +173,7 @@ static const char *kind_name(enum nspy_file_kind kind)
 
 static void print_file(const struct nspy_input_file *file, const struct verdict *v)
 {
-	char *path = nspy_xstrdup(file->path);
+	char *path = nspy_input_name(file);
 
 	nspy_clean(path);
 	printf("%-10s %s: %s", v->state, path, kind_name(file->kind));
@@ -189,7 +190,7 @@ static void print_file(const struct nspy_input_file *file, const struct verdict 
 static void add_file(cJSON *files, const struct nspy_input_file *file, const struct verdict *v)
 {
 	cJSON *object = cJSON_CreateObject();
-	char *path = nspy_xstrdup(file->path);
+	char *path = nspy_input_name(file);
 
 	nspy_clean(path);
 	cJSON_AddStringToObject(object, "path", path);
@@ -306,8 +307,8 @@ static void check_job(struct nspy_model *model, struct outcome *outcome)
 		for (size_t f = 0; f < proc->file_count; f++) {
 			const struct nspy_input_file *file = &proc->files[f];
 			struct verdict v = file->kind == NSPY_FILE_LIVE
-						   ? check_live(file->path, &scratch)
-						   : check_segment(file->path, &scratch);
+						   ? check_live(file, &scratch)
+						   : check_segment(file, &scratch);
 
 			outcome->bad_files += v.bad;
 			outcome->good_files += !v.bad;
@@ -355,6 +356,7 @@ static int check_all(struct nspy_inputs *inputs, bool json)
 	for (size_t i = 0; i < inputs->problem_count; i++)
 		fprintf(stderr, "ncclspy-analyze: %s: %s\n", inputs->problems[i].path,
 			inputs->problems[i].text);
+	nspy_inputs_say_doubled(inputs, stderr);
 	if (json) {
 		rc = print_json(inputs, &outcome);
 	} else {

@@ -12,6 +12,7 @@
 #include "dump.h"
 #include "inputs.h"
 #include "load.h"
+#include "source.h"
 #include "trace_live.h"
 
 enum { OPT_JSON = 256, OPT_RANK, OPT_COMM, OPT_OP, OPT_NO_COLOR };
@@ -128,15 +129,17 @@ static void dump_chunk(struct nspy_dump *dump, struct nspy_loader *loader, struc
 }
 
 static void dump_segment(struct nspy_dump *dump, struct nspy_loader *loader, struct nspy_proc *proc,
-			 const char *path)
+			 const struct nspy_input_file *file)
 {
 	struct nspy_chunk_info info;
 	struct nspy_reader *reader;
 	const uint8_t *payload;
-	int rc = nspy_reader_open(path, &reader);
+	char *path = nspy_input_name(file);
+	int rc = nspy_input_reader(file, &reader);
 
 	if (rc < 0) {
 		fprintf(stderr, "ncclspy-analyze: %s: %s\n", path, nspy_trace_error(rc));
+		free(path);
 		return;
 	}
 	for (;;) {
@@ -152,6 +155,7 @@ static void dump_segment(struct nspy_dump *dump, struct nspy_loader *loader, str
 			dump_chunk(dump, loader, proc, &info, payload);
 	}
 	nspy_reader_free(reader);
+	free(path);
 }
 
 /* Records that are in no segment yet, and the calls that were open. */
@@ -193,7 +197,7 @@ static void dump_job(struct nspy_dump *dump, struct nspy_model *model)
 			continue;
 		for (size_t f = 0; f < proc->file_count; f++) {
 			if (proc->files[f].kind == NSPY_FILE_SEGMENT)
-				dump_segment(dump, &loader, proc, proc->files[f].path);
+				dump_segment(dump, &loader, proc, &proc->files[f]);
 		}
 		dump_live(dump, &loader, proc);
 	}

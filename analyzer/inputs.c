@@ -14,6 +14,7 @@
 #include "bundle/bundle.h"
 #include "foreign/foreign.h"
 #include "ingest.h"
+#include "source.h"
 #include "text.h"
 #include "trace_live.h"
 
@@ -107,23 +108,23 @@ static char *job_by_place(const char *path)
 	return end > begin ? nspy_xstrndup(begin, (size_t)(end - begin)) : nspy_xstrdup("?");
 }
 
-static struct nspy_proc *proc_of(struct nspy_inputs *inputs, uint64_t run_id, const char *path,
+static struct nspy_proc *proc_of(struct nspy_inputs *inputs, uint64_t run_id, char *place,
 				 const uint8_t *ident, size_t ident_bytes)
 {
 	struct nspy_proc *proc = nspy_map_get(&inputs->by_run, run_id);
 	struct nspy_proc facts = {.rank = NSPY_NO_RANK, .world = NSPY_NO_RANK, .pid = -1};
 	const char *job;
-	char *place, *name;
+	char *name;
 
 	if (proc) {
 		if (ident && proc->fact_count == 0)
 			nspy_ingest_ident(proc, ident, ident_bytes);
+		free(place);
 		return proc;
 	}
 	if (ident)
 		nspy_ingest_ident(&facts, ident, ident_bytes);
 	job = nspy_proc_fact(&facts, "job");
-	place = job_by_place(path);
 	name = nspy_xstrdup(job && *job ? job : place);
 	nspy_clean(name);
 	proc = nspy_model_add_proc(job_named(inputs, name), run_id);
@@ -139,21 +140,44 @@ static struct nspy_proc *proc_of(struct nspy_inputs *inputs, uint64_t run_id, co
 	return proc;
 }
 
-static void add_file(struct nspy_proc *proc, const char *path, enum nspy_file_kind kind,
-		     uint32_t segment, uint64_t bytes)
+/*
+ * Whether files from there are to be taken for the process: all of its files come from one place.
+ * Traces go before summaries, which may be older, and later summaries before earlier ones.
+ */
+static bool claim(struct nspy_proc *proc, const struct nspy_summary_index *summary, uint32_t life)
+{
+	if (proc->file_count && proc->summary != summary) {
+		proc->doubled = true;
+		if (!proc->summary || (summary && summary->made_ns <= proc->summary->made_ns))
+			return false;
+		for (size_t i = 0; i < proc->file_count; i++)
+			free(proc->files[i].path);
+		proc->file_count = 0;
+		free(proc->base);
+		proc->base = NULL;
+		proc->has_clock = false;
+		proc->start_ns = 0;
+	}
+	proc->summary = summary;
+	proc->life = life;
+	return true;
+}
+
+static void add_file(struct nspy_proc *proc, const struct nspy_input_file *from)
 {
 	struct nspy_input_file *file;
 
 	for (size_t i = 0; i < proc->file_count; i++) {
-		if (strcmp(proc->files[i].path, path) == 0)
+		if (strcmp(proc->files[i].path, from->path) == 0)
 			return; /* named twice */
 	}
 	proc->files = nspy_grow(proc->files, proc->file_count, &proc->file_capacity,
 				sizeof(*proc->files));
 	file = &proc->files[proc->file_count++];
-	*file = (struct nspy_input_file){nspy_xstrdup(path), kind, segment, bytes};
+	*file = *from;
+	file->path = nspy_xstrdup(from->path);
 	if (!proc->base)
-		proc->base = nspy_xstrndup(path, base_bytes(path, kind));
+		proc->base = nspy_xstrndup(from->path, base_bytes(from->path, from->kind));
 }
 
 static void note_clock(struct nspy_proc *proc, int64_t mono_to_real_ns, uint64_t first_ns)
@@ -171,10 +195,16 @@ static void note_clock(struct nspy_proc *proc, int64_t mono_to_real_ns, uint64_t
 		proc->start_ns = start_ns; /* of the trace's clock until finish() */
 }
 
-/* Reads chunks until one tells whose recording this is. */
-static int peek_reader(struct nspy_inputs *inputs, struct nspy_reader *reader, const char *path,
-		       uint64_t bytes)
+static char *place_of(const struct nspy_input_file *file, const char *job)
 {
+	return job ? nspy_xstrdup(job) : job_by_place(file->path);
+}
+
+int nspy_inputs_peek(struct nspy_inputs *inputs, struct nspy_reader *reader,
+		     const struct nspy_input_file *from, const char *job)
+{
+	const struct nspy_summary_file *kept = from->kept;
+	struct nspy_input_file file = *from;
 	struct nspy_chunk_info info;
 	const uint8_t *payload;
 	bool ident;
@@ -186,17 +216,23 @@ static int peek_reader(struct nspy_inputs *inputs, struct nspy_reader *reader, c
 	} while (rc == -EBADMSG);
 	if (rc < 0)
 		return rc;
+	if (info.flags & NSPY_CHUNK_IN_SUMMARY)
+		return 1;
 	ident = info.kind == NSPY_CHUNK_IDENT;
-	proc = proc_of(inputs, info.run_id, path, ident ? payload : NULL,
+	proc = proc_of(inputs, info.run_id, place_of(from, job), ident ? payload : NULL,
 		       ident ? info.raw_bytes : 0);
-	note_clock(proc, info.mono_to_real_ns, info.first_ns);
-	add_file(proc, path, NSPY_FILE_SEGMENT, info.segment, bytes);
 	inputs->trace_files++;
+	if (!claim(proc, kept ? kept->summary : NULL, kept ? kept->life : NSPY_LIFE_UNKNOWN))
+		return 0;
+	note_clock(proc, info.mono_to_real_ns, info.first_ns);
+	file.segment = info.segment;
+	add_file(proc, &file);
 	return 0;
 }
 
 static int peek_prefix(struct nspy_inputs *inputs, const char *path, uint64_t bytes)
 {
+	const struct nspy_input_file file = {(char *)path, NSPY_FILE_SEGMENT, 0, bytes, NULL};
 	uint8_t *prefix = nspy_xmalloc(PEEK_BYTES);
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct nspy_reader *reader = NULL;
@@ -211,7 +247,7 @@ static int peek_prefix(struct nspy_inputs *inputs, const char *path, uint64_t by
 	rc = got < 0 ? -errno : nspy_reader_open_memory(prefix, (size_t)got, &reader);
 	close(fd);
 	if (rc == 0) {
-		rc = peek_reader(inputs, reader, path, bytes);
+		rc = nspy_inputs_peek(inputs, reader, &file, NULL);
 		nspy_reader_free(reader);
 	}
 	free(prefix);
@@ -220,6 +256,7 @@ static int peek_prefix(struct nspy_inputs *inputs, const char *path, uint64_t by
 
 static int peek_segment(struct nspy_inputs *inputs, const char *path, uint64_t bytes)
 {
+	const struct nspy_input_file file = {(char *)path, NSPY_FILE_SEGMENT, 0, bytes, NULL};
 	struct nspy_reader *reader;
 	int rc = peek_prefix(inputs, path, bytes);
 
@@ -229,30 +266,41 @@ static int peek_segment(struct nspy_inputs *inputs, const char *path, uint64_t b
 	rc = nspy_reader_open(path, &reader);
 	if (rc < 0)
 		return rc;
-	rc = peek_reader(inputs, reader, path, bytes);
+	rc = nspy_inputs_peek(inputs, reader, &file, NULL);
 	nspy_reader_free(reader);
 	return rc;
 }
 
-static int peek_live(struct nspy_inputs *inputs, const char *path, uint64_t bytes)
+int nspy_inputs_peek_live(struct nspy_inputs *inputs, const struct nspy_input_file *file,
+			  const char *job)
 {
+	const struct nspy_summary_file *kept = file->kept;
 	struct nspy_live_info info;
 	struct nspy_live *live;
 	struct nspy_proc *proc;
 	const uint8_t *ident;
 	size_t ident_bytes;
-	int rc = nspy_live_open(path, &live);
+	int rc = nspy_input_live(file, &live);
 
 	if (rc < 0)
 		return rc;
 	nspy_live_info(live, &info);
 	ident = nspy_live_ident(live, &ident_bytes);
-	proc = proc_of(inputs, info.run_id, path, ident, ident_bytes);
-	note_clock(proc, info.mono_to_real_ns, info.heartbeat_ns);
-	add_file(proc, path, NSPY_FILE_LIVE, 0, bytes);
+	proc = proc_of(inputs, info.run_id, place_of(file, job), ident, ident_bytes);
 	inputs->trace_files++;
+	if (claim(proc, kept ? kept->summary : NULL, kept ? kept->life : NSPY_LIFE_UNKNOWN)) {
+		note_clock(proc, info.mono_to_real_ns, info.heartbeat_ns);
+		add_file(proc, file);
+	}
 	nspy_live_free(live);
 	return 0;
+}
+
+static int peek_live(struct nspy_inputs *inputs, const char *path, uint64_t bytes)
+{
+	const struct nspy_input_file file = {(char *)path, NSPY_FILE_LIVE, 0, bytes, NULL};
+
+	return nspy_inputs_peek_live(inputs, &file, NULL);
 }
 
 static void add_foreign(struct nspy_inputs *inputs, const char *path)
@@ -298,7 +346,7 @@ static void add_path(struct nspy_inputs *inputs, const char *path, const struct 
 		inputs->stray_exits++; /* taken back when its process is found */
 		return;
 	}
-	if (!asked && !live && !ends_with(path, ".nspy"))
+	if (!asked && !live && !ends_with(path, ".nspy") && !ends_with(path, NSPY_SUMMARY_SUFFIX))
 		return;
 	if (st->st_size == 0) {
 		nspy_inputs_problem(inputs, path, "empty");
@@ -306,6 +354,8 @@ static void add_path(struct nspy_inputs *inputs, const char *path, const struct 
 	}
 	rc = live ? peek_live(inputs, path, (uint64_t)st->st_size)
 		  : peek_segment(inputs, path, (uint64_t)st->st_size);
+	if (rc > 0 || (rc < 0 && ends_with(path, NSPY_SUMMARY_SUFFIX)))
+		rc = nspy_inputs_add_summary(inputs, path);
 	if (rc == -EBADMSG && asked && !live)
 		rc = peek_live(inputs, path, (uint64_t)st->st_size);
 	if (asked && (rc == -EBADMSG || rc == -ENODATA) && nspy_bundle_is(path)) {
@@ -468,6 +518,9 @@ void nspy_inputs_done(struct nspy_inputs *inputs)
 	for (size_t i = 0; i < inputs->foreign_count; i++)
 		free(inputs->foreign[i]);
 	free(inputs->foreign);
+	for (size_t i = 0; i < inputs->summary_count; i++)
+		nspy_summary_free(inputs->summaries[i]);
+	free(inputs->summaries);
 	nspy_map_done(&inputs->by_run);
 	*inputs = (struct nspy_inputs){0};
 }

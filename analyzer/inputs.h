@@ -10,6 +10,8 @@
 #ifndef NSPY_INPUTS_H
 #define NSPY_INPUTS_H
 
+#include <stdio.h>
+
 #include "model.h"
 
 /* A file or argument that cannot be used, in words. */
@@ -31,6 +33,8 @@ struct nspy_inputs {
 	size_t bundle_count, bundle_capacity;
 	size_t trace_files;
 	size_t stray_exits; /* exit notes of processes without a trace */
+	struct nspy_summary_index **summaries;
+	size_t summary_count, summary_capacity;
 };
 
 /* Directory that holds all jobs: $NCCLSPY_DIR or its documented default. Caller frees. */
@@ -47,6 +51,21 @@ void nspy_inputs_add_arguments(struct nspy_inputs *inputs, int count, char **arg
 /* To be called once after the last add: clocks, order, exit notes. */
 void nspy_inputs_finish(struct nspy_inputs *inputs);
 void nspy_inputs_done(struct nspy_inputs *inputs);
+
+/* Says which processes were in more than one input; nothing if there are none. */
+void nspy_inputs_say_doubled(const struct nspy_inputs *inputs, FILE *out);
+/* The same order whether processes come from traces or summaries: by NODE/FILE. */
+void nspy_inputs_order(struct nspy_model *model);
+/* What a summary holds. */
+int nspy_inputs_add_summary(struct nspy_inputs *inputs, const char *path);
+/*
+ * Reads chunks until one tells whose recording this is. kept: where it lies in a summary, or NULL.
+ * 1: the file is a summary.
+ */
+int nspy_inputs_peek(struct nspy_inputs *inputs, struct nspy_reader *reader,
+		     const struct nspy_input_file *file, const char *job);
+int nspy_inputs_peek_live(struct nspy_inputs *inputs, const struct nspy_input_file *file,
+			  const char *job);
 
 void nspy_inputs_problem(struct nspy_inputs *inputs, const char *path, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

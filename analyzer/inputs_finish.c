@@ -5,6 +5,7 @@
 
 #include "clocks.h"
 #include "inputs.h"
+#include "source.h"
 
 #define EXIT_NOTE_BYTES 4096u
 static int compare_files(const void *a, const void *b)
@@ -19,9 +20,9 @@ static int compare_files(const void *a, const void *b)
 }
 
 /* Text file of the launcher: lines "key=value". */
-static bool read_exit(const char *path, struct nspy_exit *ret)
+static bool read_exit(const struct nspy_proc *proc, const char *path, struct nspy_exit *ret)
 {
-	char *text = nspy_read_text(path, EXIT_NOTE_BYTES);
+	char *text = nspy_input_text(proc, path, EXIT_NOTE_BYTES);
 	struct nspy_exit exit_note = {0};
 	char *rest = text, *line;
 
@@ -67,7 +68,7 @@ static void find_exit(struct nspy_inputs *inputs, struct nspy_proc *proc)
 {
 	char *path = nspy_xasprintf("%s.exit", proc->base ? proc->base : "");
 
-	if (proc->base && read_exit(path, &proc->exit) && inputs->stray_exits)
+	if (proc->base && read_exit(proc, path, &proc->exit) && inputs->stray_exits)
 		inputs->stray_exits--;
 	free(path);
 }
@@ -129,6 +130,7 @@ void nspy_inputs_finish(struct nspy_inputs *inputs)
 		for (size_t p = 0; p < model->proc_count; p++)
 			qsort(model->procs[p]->files, model->procs[p]->file_count,
 			      sizeof(struct nspy_input_file), compare_files);
+		nspy_inputs_order(model);
 		nspy_clocks_join(model);
 		find_exits(inputs, model);
 	}

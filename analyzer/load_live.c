@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "load.h"
+#include "source.h"
 #include "trace_live.h"
 #include "trace_salvage.h"
 
@@ -14,8 +15,12 @@
 bool nspy_proc_is_local(const struct nspy_proc *proc)
 {
 	const char *theirs = nspy_proc_fact(proc, "boot_id");
-	char *ours = nspy_read_text(BOOT_ID_PATH, 64);
+	char *ours;
 	bool local;
+
+	if (proc->summary) /* whether it was where the summary was made */
+		return proc->life != NSPY_LIFE_UNKNOWN;
+	ours = nspy_read_text(BOOT_ID_PATH, 64);
 
 	if (ours)
 		ours[strcspn(ours, "\n")] = '\0';
@@ -38,6 +43,8 @@ bool nspy_proc_alive(const struct nspy_proc *proc)
 	const char *fact = nspy_proc_fact(proc, "starttime");
 	uint64_t theirs, ticks;
 
+	if (proc->summary)
+		return proc->life == NSPY_LIFE_ALIVE;
 	return proc->pid > 0 && nspy_proc_is_local(proc) && same_pid_namespace(proc) && fact &&
 	       nspy_parse_u64(fact, &theirs) &&
 	       nspy_process_starttime((uint64_t)proc->pid, &ticks) == 0 && ticks == theirs;
@@ -51,7 +58,8 @@ static int open_original(const struct nspy_proc *proc, struct nspy_live **ret_li
 	struct stat live, trace;
 	int rc;
 
-	if (!path || path[0] != '/' || proc->file_count == 0 || !nspy_proc_is_local(proc))
+	if (proc->summary || !path || path[0] != '/' || proc->file_count == 0 ||
+	    !nspy_proc_is_local(proc))
 		return -ENOENT;
 	if (lstat(path, &live) < 0 || !S_ISREG(live.st_mode) ||
 	    stat(proc->files[0].path, &trace) < 0 || live.st_uid != trace.st_uid)
@@ -71,7 +79,7 @@ int nspy_load_live(const struct nspy_proc *proc, struct nspy_live **ret_live, co
 	for (size_t i = 0; i < proc->file_count; i++) {
 		if (proc->files[i].kind != NSPY_FILE_LIVE)
 			continue;
-		rc = nspy_live_open(proc->files[i].path, ret_live);
+		rc = nspy_input_live(&proc->files[i], ret_live);
 		if (rc == 0)
 			*ret_path = proc->files[i].path;
 		return rc;

@@ -6,6 +6,7 @@
 
 #include "ingest_call.h"
 #include "load.h"
+#include "source.h"
 #include "text.h"
 #include "trace_live.h"
 
@@ -101,10 +102,12 @@ static void load_segment(struct nspy_loader *loader, struct nspy_proc *proc,
 	struct nspy_reader *reader;
 	const uint8_t *payload;
 	uint64_t offset;
-	int rc = nspy_reader_open(file->path, &reader);
+	char *name = nspy_input_name(file);
+	int rc = nspy_input_reader(file, &reader);
 
 	if (rc < 0) {
-		add_trouble(proc, file->path, rc, 0, false, true);
+		add_trouble(proc, name, rc, 0, false, true);
+		free(name);
 		return;
 	}
 	proc->packed_bytes += file->bytes;
@@ -116,12 +119,12 @@ static void load_segment(struct nspy_loader *loader, struct nspy_proc *proc,
 		if (rc == 0 && info.run_id == proc->run_id)
 			rc = load_chunk(loader, proc, &info, payload);
 		if (rc < 0)
-			add_trouble(proc, file->path, rc, offset, nspy_reader_truncated(reader),
-				    false);
+			add_trouble(proc, name, rc, offset, nspy_reader_truncated(reader), false);
 		if (rc == -ENOMEM)
 			break;
 	}
 	nspy_reader_free(reader);
+	free(name);
 }
 
 /* --- live pages --- */
@@ -369,9 +372,11 @@ static void settle_state(struct nspy_proc *proc, uint64_t now_real_ns)
 	quiet = proc->ended_clean || proc->exit.known;
 	proc->end_ns = proc->evidence_ns;
 	if (!quiet && nspy_proc_alive(proc)) {
+		uint64_t until_ns = proc->summary ? proc->summary->made_ns : now_real_ns;
+
 		proc->state = NSPY_PROC_RUNNING;
-		if (now_real_ns > proc->end_ns)
-			proc->end_ns = now_real_ns;
+		if (until_ns > proc->end_ns)
+			proc->end_ns = until_ns;
 		return;
 	}
 	if (!quiet && !nspy_proc_is_local(proc) && proc->evidence_ns + RECENT_NS > now_real_ns) {

@@ -6,9 +6,9 @@
 #include "util.h"
 
 static const struct nspy_cmd *const commands[] = {
-	&nspy_cmd_report, &nspy_cmd_compare,  &nspy_cmd_logs,
-	&nspy_cmd_dump,   &nspy_cmd_check,    &nspy_cmd_explain,
-	&nspy_cmd_export, &nspy_cmd_timeline, &nspy_cmd_support,
+	&nspy_cmd_report,    &nspy_cmd_compare, &nspy_cmd_logs,   &nspy_cmd_dump,
+	&nspy_cmd_check,     &nspy_cmd_explain, &nspy_cmd_export, &nspy_cmd_timeline,
+	&nspy_cmd_summarize, &nspy_cmd_support,
 };
 
 static void help(FILE *out)

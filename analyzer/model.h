@@ -198,11 +198,15 @@ enum nspy_proc_state {
 
 enum nspy_file_kind { NSPY_FILE_SEGMENT, NSPY_FILE_LIVE, NSPY_FILE_EXIT };
 
+struct nspy_summary_index;
+struct nspy_summary_file;
+
 struct nspy_input_file {
 	char *path;
 	enum nspy_file_kind kind;
 	uint32_t segment; /* segment number */
 	uint64_t bytes;
+	const struct nspy_summary_file *kept; /* it lies in a summary, or NULL */
 };
 
 /* What reading a file met with. */
@@ -237,7 +241,10 @@ struct nspy_proc {
 	struct nspy_attempt *attempt;
 	struct nspy_input_file *files;
 	size_t file_count, file_capacity;
-	char *base; /* path without ".NNN.nspy" */
+	char *base;                               /* path without ".NNN.nspy" */
+	const struct nspy_summary_index *summary; /* that its files lie in, or NULL */
+	uint32_t life;                            /* enum nspy_life, if they do */
+	bool doubled; /* it is in another input too, which was not taken */
 
 	struct nspy_fact *facts; /* IDENT and later facts */
 	size_t fact_count, fact_capacity;

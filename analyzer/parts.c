@@ -247,6 +247,7 @@ static struct nspy_proc *make_part(struct nspy_model *model, const struct split 
 
 	into->whole = proc;
 	into->base = proc->base;
+	into->summary = proc->summary;
 	into->world = proc->world;
 	into->pid = proc->pid;
 	into->epoch = proc->epoch;

@@ -262,4 +262,5 @@ void nspy_report_problems(const struct nspy_inputs *inputs, FILE *out)
 				print_trouble(proc, i, out);
 		}
 	}
+	nspy_inputs_say_doubled(inputs, out);
 }

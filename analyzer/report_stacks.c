@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "report.h"
+#include "source.h"
 #include "trace_stacks.h"
 #include "who.h"
 
@@ -22,7 +23,7 @@ static int read_stacks(const struct nspy_proc *proc, struct nspy_stacks *ret)
 		return -1;
 	path = nspy_xasprintf("%.*s%016" PRIx64 NSPY_STACKS_SUFFIX,
 			      slash ? (int)(slash + 1 - proc->base) : 0, proc->base, proc->run_id);
-	rc = nspy_stacks_read(path, ret);
+	rc = nspy_input_stacks(proc, path, ret);
 	free(path);
 	return rc;
 }

@@ -6,6 +6,7 @@
 
 #include "ingest.h"
 #include "load.h"
+#include "source.h"
 #include "trace_live.h"
 
 static void visit_all(const struct nspy_proc *proc, uint32_t thread,
@@ -18,7 +19,7 @@ static void visit_all(const struct nspy_proc *proc, uint32_t thread,
 	}
 }
 
-static void reread_segment(const struct nspy_proc *proc, const char *path,
+static void reread_segment(const struct nspy_proc *proc, const struct nspy_input_file *file,
 			   union nspy_any_rec *records, nspy_visit_fn *visit, void *context)
 {
 	struct nspy_chunk_info info;
@@ -27,7 +28,7 @@ static void reread_segment(const struct nspy_proc *proc, const char *path,
 	size_t count;
 	int rc;
 
-	if (nspy_reader_open(path, &reader) < 0)
+	if (nspy_input_reader(file, &reader) < 0)
 		return;
 	while ((rc = nspy_reader_next(reader, &info, &payload)) != -ENODATA && rc != -ENOMEM) {
 		if (rc == 0 && info.kind == NSPY_CHUNK_OPS && info.run_id == proc->run_id &&
@@ -64,7 +65,7 @@ void nspy_reread(const struct nspy_proc *proc, nspy_visit_fn *visit, void *conte
 	proc = nspy_proc_whole(proc);
 	for (size_t i = 0; i < proc->file_count; i++) {
 		if (proc->files[i].kind == NSPY_FILE_SEGMENT)
-			reread_segment(proc, proc->files[i].path, records, visit, context);
+			reread_segment(proc, &proc->files[i], records, visit, context);
 	}
 	reread_live(proc, records, visit, context);
 	for (size_t i = 0; i < proc->open_count; i++)

@@ -31,6 +31,17 @@ long nspy_chunk_pack(struct nspy_packer *packer, const struct nspy_chunk_info *i
 		     const uint8_t *payload, size_t raw_bytes, uint8_t *out, size_t out_bytes);
 
 /*
+ * For programs that may allocate: a compressor of that level, to be freed; NULL without memory.
+ * What is packed with sections begins a new table of symbols at each end[i] (rising, <= raw_bytes):
+ * parts of different kinds do not spoil each other's.
+ */
+struct nspy_packer *nspy_packer_new(int level);
+void nspy_packer_free(struct nspy_packer *packer);
+long nspy_chunk_pack_sections(struct nspy_packer *packer, const struct nspy_chunk_info *info,
+			      const uint8_t *payload, size_t raw_bytes, const size_t *ends,
+			      size_t end_count, uint8_t *out, size_t out_bytes);
+
+/*
  * Encodes records (times in ns, at most NSPY_CHUNK_RECORDS_MAX) of one thread as an OPS payload.
  * scratch: nspy_ops_scratch_bytes() bytes, 8-byte aligned. out: nspy_ops_bound(count) is enough.
  * Returns the bytes written or a negative error.

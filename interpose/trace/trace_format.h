@@ -39,6 +39,12 @@ enum nspy_chunk_kind {
 	NSPY_CHUNK_NET = 6,    /* traffic, errors and registrations below NCCL: trace_net.h */
 	NSPY_CHUNK_NOTE = 7,   /* the recording's account of itself: trace_note.h */
 	NSPY_CHUNK_PROF = 8,   /* what NCCL told its profiler plugin: trace_prof.h */
+	/* Of summaries only (docs/SUMMARY.md); all have NSPY_CHUNK_IN_SUMMARY. */
+	NSPY_CHUNK_SUMMARY = 9, /* first and last chunk of a summary */
+	NSPY_CHUNK_SHARED = 10, /* a payload that chunks of several files have */
+	NSPY_CHUNK_FILE = 11,   /* a file of a trace, and its first chunk */
+	NSPY_CHUNK_BLOCK = 12,  /* further chunks of the file before it */
+	NSPY_CHUNK_BYTES = 13,  /* a piece of the file before it as it is */
 };
 
 /*
@@ -46,7 +52,8 @@ enum nspy_chunk_kind {
  * refuse the file), the high 16 bits compatible ones (may be ignored).
  */
 #define NSPY_CHUNK_FLAGS_INCOMPAT       0x0000FFFFu
-#define NSPY_CHUNK_FLAGS_KNOWN_INCOMPAT 0x00000000u
+#define NSPY_CHUNK_FLAGS_KNOWN_INCOMPAT 0x00000001u
+#define NSPY_CHUNK_IN_SUMMARY           0x00000001u /* older readers must refuse summaries */
 
 /* What a record is. */
 enum nspy_rec_kind {

@@ -150,6 +150,12 @@ void nspy_live_free(struct nspy_live *live)
 	free(live);
 }
 
+const uint8_t *nspy_live_image(const struct nspy_live *live, size_t *ret_bytes)
+{
+	*ret_bytes = live->bytes;
+	return live->data;
+}
+
 void nspy_live_info(const struct nspy_live *live, struct nspy_live_info *ret)
 {
 	const struct nspy_live_head *head = &live->head;

@@ -152,6 +152,8 @@ struct nspy_live;
 int nspy_live_open(const char *path, struct nspy_live **ret);
 int nspy_live_open_memory(const void *data, size_t bytes, struct nspy_live **ret);
 void nspy_live_free(struct nspy_live *live);
+/* What was read, as a file could hold it; borrowed until nspy_live_free. */
+const uint8_t *nspy_live_image(const struct nspy_live *live, size_t *ret_bytes);
 
 struct nspy_live_info {
 	uint64_t run_id;

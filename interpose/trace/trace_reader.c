@@ -20,6 +20,8 @@ struct nspy_reader {
 	ZSTD_DCtx *zstd;
 	uint8_t *payload;
 	size_t payload_capacity;
+	const struct nspy_chunk_source *source; /* or NULL */
+	void *context;                          /* of source */
 };
 
 static int open_data(const uint8_t *data, size_t bytes, struct nspy_reader **ret)
@@ -52,15 +54,10 @@ int nspy_reader_open_memory(const void *data, size_t bytes, struct nspy_reader *
 	return open_data(data, bytes, ret);
 }
 
-int nspy_reader_open(const char *path, struct nspy_reader **ret)
+int nspy_reader_open_owned(uint8_t *data, size_t bytes, struct nspy_reader **ret)
 {
-	uint8_t *data;
-	size_t bytes;
-	int rc = nspy_file_read(path, &data, &bytes);
+	int rc = open_data(data, bytes, ret);
 
-	if (rc < 0)
-		return rc;
-	rc = open_data(data, bytes, ret);
 	if (rc < 0)
 		free(data);
 	else
@@ -68,10 +65,36 @@ int nspy_reader_open(const char *path, struct nspy_reader **ret)
 	return rc;
 }
 
+int nspy_reader_open(const char *path, struct nspy_reader **ret)
+{
+	uint8_t *data;
+	size_t bytes;
+	int rc = nspy_file_read(path, &data, &bytes);
+
+	return rc < 0 ? rc : nspy_reader_open_owned(data, bytes, ret);
+}
+
+int nspy_reader_open_source(const struct nspy_chunk_source *source, void *context,
+			    struct nspy_reader **ret)
+{
+	struct nspy_reader *r = calloc(1, sizeof(*r));
+
+	if (!r) {
+		source->done(context);
+		return -ENOMEM;
+	}
+	r->source = source;
+	r->context = context;
+	*ret = r;
+	return 0;
+}
+
 void nspy_reader_free(struct nspy_reader *r)
 {
 	if (!r)
 		return;
+	if (r->source)
+		r->source->done(r->context);
 	ZSTD_freeDCtx(r->zstd);
 	free(r->payload);
 	free(r->owned);
@@ -80,7 +103,7 @@ void nspy_reader_free(struct nspy_reader *r)
 
 uint64_t nspy_reader_offset(const struct nspy_reader *r)
 {
-	return r->at;
+	return r->source ? r->source->offset(r->context) : r->at;
 }
 
 int nspy_reader_truncated(const struct nspy_reader *r)
@@ -137,15 +160,18 @@ int nspy_reader_next(struct nspy_reader *r, struct nspy_chunk_info *ret_info,
 		     const uint8_t **ret_payload)
 {
 	struct nspy_chunk_info info;
-	const uint8_t *chunk = r->data + r->at;
 	size_t left = r->bytes - r->at;
+	const uint8_t *chunk;
 	size_t whole, got;
 	int rc;
 
+	if (r->source)
+		return r->source->next(r->context, ret_info, ret_payload);
 	if (left == 0)
 		return -ENODATA;
 	if (left < NSPY_CHUNK_HEADER_BYTES)
 		return damaged(r, r->bytes);
+	chunk = r->data + r->at;
 	rc = nspy_chunk_header_load(chunk, &info);
 	if (rc < 0) {
 		(void)damaged(r, r->at + 1);

@@ -40,6 +40,21 @@ struct nspy_reader;
 int nspy_reader_open(const char *path, struct nspy_reader **ret);
 /* Reads from memory, which is borrowed until nspy_reader_free. */
 int nspy_reader_open_memory(const void *data, size_t bytes, struct nspy_reader **ret);
+/* The same; data is freed with the reader, on failure at once. */
+int nspy_reader_open_owned(uint8_t *data, size_t bytes, struct nspy_reader **ret);
+
+/*
+ * Chunks that come from elsewhere than a segment file. next: as nspy_reader_next. offset: where the
+ * next one is read. done: frees the context.
+ */
+struct nspy_chunk_source {
+	int (*next)(void *context, struct nspy_chunk_info *ret_info, const uint8_t **ret_payload);
+	uint64_t (*offset)(const void *context);
+	void (*done)(void *context);
+};
+/* context passes to the reader, on failure (-ENOMEM) it is freed. */
+int nspy_reader_open_source(const struct nspy_chunk_source *source, void *context,
+			    struct nspy_reader **ret);
 void nspy_reader_free(struct nspy_reader *reader);
 
 /*

@@ -26,6 +26,11 @@ def run_once(command):
     return time.perf_counter() - begin, usage.ru_maxrss / 1024
 
 
+def size_of(directory):
+    return sum(os.path.getsize(os.path.join(place, name))
+               for place, _, names in os.walk(directory) for name in names)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("sim")
@@ -37,12 +42,23 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         subprocess.run([options.sim, "bulk", scratch, str(options.ranks), str(options.ops)],
                        check=True)
-        runs = [run_once([options.analyze, "report", "--json", scratch + "/sim"])
-                for _ in range(options.runs)]
+        os.mkdir(scratch + "/summaries")
+        for node in sorted(os.listdir(scratch + "/sim")):
+            run_once([options.analyze, "summarize", "--host", node, "-o", scratch + "/summaries",
+                      scratch + "/sim"])
+        runs, merges = [], []
+        for _ in range(options.runs):
+            runs.append(run_once([options.analyze, "report", "--json", scratch + "/sim"]))
+            merges.append(run_once([options.analyze, "report", "--json", scratch + "/summaries"]))
+        ratio = size_of(scratch + "/summaries") / size_of(scratch + "/sim")
     note = f"{options.ranks} ranks x {options.ops} operations"
     for metric, unit, against, values in (
             ("report_10m_s", "s", "at most 3", [r[0] for r in runs]),
-            ("report_10m_rss_mib", "MiB", "at most 512", [r[1] for r in runs])):
+            ("report_10m_rss_mib", "MiB", "at most 512", [r[1] for r in runs]),
+            ("merge_10m_ratio", "of the report on traces", "at most 1",
+             [m[0] / r[0] for m, r in zip(merges, runs)]),
+            ("merge_10m_rss_mib", "MiB", "at most 512", [m[1] for m in merges]),
+            ("summary_size_ratio", "of the traces", "below 1", [ratio])):
         print(json.dumps({"bench": "scale", "metric": metric,
                           "value": round(statistics.median(values), 3), "unit": unit,
                           "against": against, "note": note}), flush=True)

@@ -1,31 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-set -l commands report compare logs check dump explain export support-bundle timeline
-set -l report "not __fish_seen_subcommand_from compare logs check dump explain export support-bundle timeline"
+set -l commands report compare logs check dump explain export summarize support-bundle timeline
+set -l report "not __fish_seen_subcommand_from compare logs check dump explain export summarize support-bundle timeline"
 complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from $commands" -a "$commands"
 complete -c ncclspy-analyze -n $report -l attempt -x -d 'start of the job to analyse'
-complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from check dump explain export support-bundle timeline" -l fail-on -x -a 'P0 P1 P2 none' -d 'exit 1 from this priority on'
+complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from check dump explain export summarize support-bundle timeline" -l fail-on -x -a 'P0 P1 P2 none' -d 'exit 1 from this priority on'
 complete -c ncclspy-analyze -n $report -l hang-after -x -d 'what counts as waiting in vain, seconds'
 complete -c ncclspy-analyze -n $report -l ignore -r -F -d 'findings known and accepted'
-complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump explain export support-bundle timeline" -l csv -r -F -d 'findings as a table'
-complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump explain export support-bundle timeline" -l html -r -F -d 'a page for a browser'
-complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump explain export support-bundle timeline" -l junit -r -F -d 'findings as JUnit XML'
-complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump explain export support-bundle timeline" -l otlp-logs -r -F -d 'findings as OpenTelemetry logs'
-complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump explain export support-bundle timeline" -l otlp-metrics -r -F -d 'figures as OpenTelemetry metrics'
-complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump explain export support-bundle timeline" -l sarif -r -F -d 'findings as SARIF'
+complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump explain export summarize support-bundle timeline" -l csv -r -F -d 'findings as a table'
+complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump explain export summarize support-bundle timeline" -l html -r -F -d 'a page for a browser'
+complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump explain export summarize support-bundle timeline" -l junit -r -F -d 'findings as JUnit XML'
+complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump explain export summarize support-bundle timeline" -l otlp-logs -r -F -d 'findings as OpenTelemetry logs'
+complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump explain export summarize support-bundle timeline" -l otlp-metrics -r -F -d 'figures as OpenTelemetry metrics'
+complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump explain export summarize support-bundle timeline" -l sarif -r -F -d 'findings as SARIF'
 complete -c ncclspy-analyze -n $report -l verify -r -F -d 'compare with an earlier report'
-complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump explain export support-bundle timeline" -l baseline -r -F -a auto -d 'auto, or runs to compare with'
+complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from logs check dump explain export summarize support-bundle timeline" -l baseline -r -F -a auto -d 'auto, or runs to compare with'
 complete -c ncclspy-analyze -n "__fish_seen_subcommand_from compare" -l base -r -F -d 'a run to compare with'
 complete -c ncclspy-analyze -n "__fish_seen_subcommand_from compare" -l min-effect -x -d 'smaller changes are no regression, percent'
 complete -c ncclspy-analyze -n "__fish_seen_subcommand_from compare" -l save-baseline -r -F -d 'write the runs to a file'
 complete -c ncclspy-analyze -n "__fish_seen_subcommand_from dump timeline" -l comm -x -d 'only this communicator'
 complete -c ncclspy-analyze -n "__fish_seen_subcommand_from dump" -l op -x -d 'only operations of this number'
 complete -c ncclspy-analyze -n "__fish_seen_subcommand_from dump support-bundle" -l rank -x -d 'only this rank'
-complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from explain export support-bundle timeline" -l json -d 'machine-readable output'
-complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from explain export support-bundle timeline" -l no-color -d 'no colour'
+complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from explain export summarize support-bundle timeline" -l json -d 'machine-readable output'
+complete -c ncclspy-analyze -n "not __fish_seen_subcommand_from explain export summarize support-bundle timeline" -l no-color -d 'no colour'
 complete -c ncclspy-analyze -n "__fish_seen_subcommand_from export" -l format -x -a 'csv jsonl' -d 'form of the table'
 complete -c ncclspy-analyze -n "__fish_seen_subcommand_from export timeline" -s o -l output -r -F -d 'write there'
 complete -c ncclspy-analyze -n "__fish_seen_subcommand_from export" -l table -x -a 'operations calls ranks findings' -d 'what to write'
 complete -c ncclspy-analyze -n "__fish_seen_subcommand_from explain" -x -a '(ncclspy-analyze explain | string split -f2 " ")'
+set -l summarize "__fish_seen_subcommand_from summarize"
+complete -c ncclspy-analyze -n $summarize -s o -l output -r -F -d 'where to write'
+complete -c ncclspy-analyze -n $summarize -l host -x -a auto -d 'only traces of this node'
+complete -c ncclspy-analyze -n $summarize -l shard -x -d 'only every N-th node: I/N'
 set -l support "__fish_seen_subcommand_from support-bundle"
 complete -c ncclspy-analyze -n $support -s o -l output -r -F -d 'where to write'
 complete -c ncclspy-analyze -n $support -l for -x -a 'aws nvidia' -d 'whose questions the cover page answers'
