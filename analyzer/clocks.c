@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "clock_fit.h"
+#include "clock_gpu.h"
 
 /* Same boot id, yet system times further apart: not one clock (a cloned machine image). */
 #define SAME_CLOCK_NS (10 * (int64_t)NSPY_NS_PER_S)
@@ -74,7 +75,9 @@ struct line {
 
 struct alignment {
 	struct nspy_model *model;
-	struct line *lines; /* by clock; the first one is the scale */
+	struct line *lines;          /* by clock; the first one is the scale */
+	struct nspy_clock_gpu *gpus; /* by proc->index */
+	bool fine;                   /* there are times of GPUs */
 	uint64_t origin_ns, end_ns;
 };
 
@@ -120,6 +123,48 @@ static void add_operations(const struct nspy_comm *comm, struct passings *list)
 			add_passing(list,
 				    &(struct passing){t->seq, proc->clock, left,
 						      nspy_proc_when(proc, t->enter_ns), leave_ns});
+		}
+	}
+}
+
+/* Operations without a root: no kernel of theirs ends before all have begun. */
+static bool is_barrier_func(uint32_t func)
+{
+	return func == NSPY_PROF_FUNC_ALL_REDUCE || func == NSPY_PROF_FUNC_ALL_GATHER ||
+	       func == NSPY_PROF_FUNC_REDUCE_SCATTER || func == NSPY_PROF_FUNC_ALL_TO_ALL;
+}
+
+/* NCCL counts operations of each function apart; our own numbers have no top bit. */
+static uint64_t kernel_seq(uint32_t func, uint64_t seq)
+{
+	return 1ULL << 63 | (uint64_t)func << 56 | (seq & ((1ULL << 56) - 1));
+}
+
+static void add_kernels(const struct alignment *a, const struct nspy_member *member,
+			struct passings *list)
+{
+	const struct nspy_proc *proc = member->proc;
+	const struct nspy_clock_gpu *gpu = &a->gpus[proc->index];
+
+	for (size_t i = 0; gpu->known && i < proc->prof.kind_count; i++) {
+		const struct nspy_prof_kind_view *kind = &proc->prof.kinds[i];
+		const struct nspy_prof_comm_view *comm =
+			nspy_prof_comm_by_id(&proc->prof, kind->comm);
+
+		if (!comm || comm->comm != member->rec.comm || kind->what != NSPY_PROF_COLL ||
+		    !is_barrier_func(kind->func))
+			continue;
+		for (size_t k = 0; k < kind->kernel_count; k++) {
+			const struct nspy_prof_kernel *kernel = &kind->kernels[k];
+			uint64_t start_ns = nspy_clock_gpu_when(gpu, kernel->gpu_start_ns);
+			uint64_t end_ns =
+				nspy_clock_gpu_when(gpu, kernel->gpu_start_ns + kernel->gpu_ns);
+
+			add_passing(list,
+				    &(struct passing){
+					    kernel_seq(kind->func, kernel->seq), proc->clock, true,
+					    nspy_proc_when(proc, start_ns - gpu->margin_ns),
+					    nspy_proc_when(proc, end_ns)});
 		}
 	}
 }
@@ -252,6 +297,8 @@ static void constrain_all(struct alignment *a)
 		if (comm->origin != NSPY_COMM_SPLIT || !comm->parent_key)
 			add_creation(comm, &list);
 		add_operations(comm, &list);
+		for (size_t i = 0; a->fine && i < comm->member_count; i++)
+			add_kernels(a, comm->members[i], &list);
 		constrain_by(a, &list);
 	}
 	constrain_splits(a, &list);
@@ -279,14 +326,17 @@ static bool fit_round(struct alignment *a)
 	return any;
 }
 
-/* Nothing is changed while the traces do not contradict the system time. */
+/*
+ * Nothing is changed while the traces do not contradict the system time; where GPUs tell better
+ * than that, they are believed.
+ */
 static void leave_alone(const struct alignment *a, struct nspy_clock_fit *fit)
 {
 	double first = fabs(fit->offset);
 	double last = fabs(fit->offset + fit->rate * since(a, a->end_ns));
 	double off = fmax(first, last);
 
-	if (off > fit->error + CORRECT_MIN_NS)
+	if (off > (a->fine ? fit->error / 4 : fit->error + CORRECT_MIN_NS))
 		return;
 	*fit = (struct nspy_clock_fit){.error = off + fit->error};
 }
@@ -356,6 +406,20 @@ static void find_span(struct alignment *a)
 		a->end_ns = a->origin_ns;
 }
 
+static void find_gpus(struct alignment *a)
+{
+	const struct nspy_model *model = a->model;
+
+	a->gpus = nspy_xcalloc(model->proc_count + 1, sizeof(*a->gpus));
+	for (size_t i = 0; i < model->proc_count; i++) {
+		const struct nspy_proc *proc = model->procs[i];
+
+		if (proc->prof.kind_count)
+			nspy_clock_gpu_fit(&proc->prof, &a->gpus[proc->index]);
+		a->fine |= a->gpus[proc->index].known;
+	}
+}
+
 bool nspy_clocks_align(struct nspy_model *model)
 {
 	struct alignment a = {.model = model};
@@ -364,6 +428,7 @@ bool nspy_clocks_align(struct nspy_model *model)
 	a.lines = nspy_xcalloc(model->clock_count, sizeof(*a.lines));
 	a.lines[0].aligned = true;
 	find_span(&a);
+	find_gpus(&a);
 	while (fit_round(&a))
 		;
 	for (size_t k = 1; k < model->clock_count; k++) {
@@ -375,5 +440,6 @@ bool nspy_clocks_align(struct nspy_model *model)
 	for (size_t i = 0; i < model->proc_count; i++)
 		changed |= apply(&a, model->procs[i]);
 	free(a.lines);
+	free(a.gpus);
 	return changed;
 }

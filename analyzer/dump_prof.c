@@ -74,6 +74,8 @@ static void add_times(struct nspy_str *s, cJSON *object, const struct nspy_prof_
 	if (op->gpu_kernels)
 		add_number(s, object, nspy_prof_is_exact(op) ? "exact_gpu_ns" : "gpu_part_ns",
 			   op->gpu_ns);
+	if (op->gpu_start_ns)
+		add_number(s, object, "gpu_clock_start_ns", op->gpu_start_ns);
 }
 
 static void dump_op(const struct nspy_dump *dump, const struct nspy_proc *proc,

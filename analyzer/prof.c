@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "map.h"
 #include "util.h"
 
 static void add_span(struct nspy_prof_span *span, uint64_t ns)
@@ -59,6 +60,36 @@ static struct nspy_prof_kind_view *kind_of(struct nspy_prof_view *prof,
 	return &prof->kinds[prof->kind_count++];
 }
 
+static bool is_kept(const struct nspy_prof_kind_view *kind, uint64_t seq)
+{
+	return (nspy_mix(seq) & kind->kernel_mask) == 0;
+}
+
+static void add_kernel(struct nspy_prof_kind_view *kind, const struct nspy_prof_op *op)
+{
+	while (is_kept(kind, op->seq) && kind->kernel_count == NSPY_PROF_KERNELS_KEPT) {
+		size_t kept = 0;
+
+		kind->kernel_mask = kind->kernel_mask << 1 | 1;
+		for (size_t i = 0; i < kind->kernel_count; i++) {
+			if (is_kept(kind, kind->kernels[i].seq))
+				kind->kernels[kept++] = kind->kernels[i];
+		}
+		kind->kernel_count = kept;
+	}
+	if (!is_kept(kind, op->seq))
+		return;
+	kind->kernels = nspy_grow(kind->kernels, kind->kernel_count, &kind->kernel_capacity,
+				  sizeof(*kind->kernels));
+	kind->kernels[kind->kernel_count++] = (struct nspy_prof_kernel){
+		.seq = op->seq,
+		.gpu_start_ns = op->gpu_start_ns,
+		.gpu_ns = op->gpu_ns,
+		.saw_start_ns = op->start_ns + op->kernel_first_ns,
+		.saw_end_ns = op->start_ns + op->kernel_last_ns,
+	};
+}
+
 static void take_op(struct nspy_prof_view *prof, const struct nspy_prof_op *op)
 {
 	struct nspy_prof_kind_view *kind = kind_of(prof, op);
@@ -76,6 +107,9 @@ static void take_op(struct nspy_prof_view *prof, const struct nspy_prof_op *op)
 		return;
 	if (nspy_prof_is_exact(op))
 		add_span(&kind->exact, op->gpu_ns);
+	if (nspy_prof_is_exact(op) && op->gpu_start_ns && op->kernels >= op->channels &&
+	    op->kernel_first_ns && !(op->flags & NSPY_PROF_CAPTURED))
+		add_kernel(kind, op);
 	if (op->proxies)
 		add_span(&kind->network, op->proxy_last_ns);
 	if (op->kernels && op->kernel_last_ns >= op->kernel_first_ns)
@@ -131,6 +165,8 @@ int nspy_prof_ingest(struct nspy_prof_view *prof, const uint8_t *payload, size_t
 
 void nspy_prof_done(struct nspy_prof_view *prof)
 {
+	for (size_t i = 0; i < prof->kind_count; i++)
+		free(prof->kinds[i].kernels);
 	free(prof->comms);
 	free(prof->kinds);
 	free(prof->waits);

@@ -15,9 +15,10 @@
 #include "trace_prof.h"
 
 /* Bounds on what a trace can make us keep. */
-#define NSPY_PROF_COMMS_KEPT 4096u
-#define NSPY_PROF_KINDS_KEPT 8192u
-#define NSPY_PROF_WAITS_KEPT 65536u
+#define NSPY_PROF_COMMS_KEPT   4096u
+#define NSPY_PROF_KINDS_KEPT   8192u
+#define NSPY_PROF_WAITS_KEPT   65536u
+#define NSPY_PROF_KERNELS_KEPT 64u /* of a kind of operation */
 
 struct nspy_prof_span {
 	uint64_t count, sum_ns, max_ns;
@@ -30,6 +31,13 @@ struct nspy_prof_comm_view {
 	int32_t nranks, rank;
 };
 
+/* When an operation's kernel ran, on the GPU's clock, and when NCCL's thread on the host saw it. */
+struct nspy_prof_kernel {
+	uint64_t seq;
+	uint64_t gpu_start_ns, gpu_ns;
+	uint64_t saw_start_ns, saw_end_ns; /* of the trace */
+};
+
 /* Operations of one function on one communicator. */
 struct nspy_prof_kind_view {
 	uint32_t comm; /* id */
@@ -40,6 +48,10 @@ struct nspy_prof_kind_view {
 	struct nspy_prof_span exact;   /* GPU */
 	struct nspy_prof_span network; /* host callback: until the last network operation ended */
 	struct nspy_prof_span kernel;  /* host callback: between the kernel's first and last news */
+	/* A sample that depends on sequence numbers alone, so that all ranks keep the same. */
+	struct nspy_prof_kernel *kernels;
+	size_t kernel_count, kernel_capacity;
+	uint64_t kernel_mask; /* of hashed sequence numbers; 0 bits are kept */
 };
 
 struct nspy_prof_wait_view {

@@ -131,6 +131,7 @@ static void put_op(const struct nspy_prof_live_op *op, bool cut)
 		.kernel_last_ns = after(op->kernel_last, start_ns),
 		.gpu_kernels = op->gpu_kernels,
 		.gpu_ns = op->gpu_last - op->gpu_first,
+		.gpu_start_ns = op->gpu_first,
 	};
 	uint64_t end_ns;
 

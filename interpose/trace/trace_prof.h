@@ -6,8 +6,8 @@
  * come in order.
  *
  * Three kinds of time that must never be mixed: of the host's call (queued), of NCCL's threads
- * telling us (host callback), and of the GPU's own clock (exact, a difference only: that clock is
- * not the host's).
+ * telling us (host callback), and of the GPU's own clock (exact; that clock is not the host's and
+ * begins anywhere).
  *
  * Errors (negative): -ENOBUFS no room (the payload is as it was), -ENODATA regular end, -EBADMSG
  * damaged. Texts are borrowed and not terminated. Nothing allocates. Source of facts: the plugin
@@ -144,6 +144,7 @@ struct nspy_prof_op {
 	/* Exact: from the first channel's start to the last one's end, on the GPU's clock. */
 	uint32_t gpu_kernels; /* channels with both times */
 	uint64_t gpu_ns;
+	uint64_t gpu_start_ns; /* when the first one started, on that clock; 0 = not known */
 };
 
 struct nspy_prof_wait {

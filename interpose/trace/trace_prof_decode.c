@@ -56,6 +56,8 @@ static void get_op(struct nspy_get *g, struct nspy_prof_op *op)
 	op->kernel_last_ns = nspy_get_varint(g);
 	op->gpu_kernels = get_u32(g);
 	op->gpu_ns = nspy_get_varint(g);
+	if (g->at < g->end) /* not in traces of the first versions */
+		op->gpu_start_ns = nspy_get_varint(g);
 }
 
 static void get_counters(struct nspy_get *g, uint64_t *counter, uint32_t known)

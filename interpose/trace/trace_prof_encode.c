@@ -73,6 +73,7 @@ int nspy_prof_put_op(struct nspy_prof_buffer *b, const struct nspy_prof_op *op)
 	nspy_put_varint(&w, op->kernel_last_ns);
 	nspy_put_varint(&w, op->gpu_kernels);
 	nspy_put_varint(&w, op->gpu_ns);
+	nspy_put_varint(&w, op->gpu_start_ns);
 	return finish(b, &w, NSPY_PROF_OP);
 }
 

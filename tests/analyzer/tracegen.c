@@ -398,6 +398,7 @@ static void free_rank(struct nspy_tg_rank *rank)
 	free(rank->peers);
 	free(rank->exit_line);
 	free(rank->net);
+	free(rank->prof);
 	free(rank);
 }
 

@@ -66,6 +66,8 @@ struct nspy_tg_rank {
 	uint64_t lost;
 	uint8_t *net; /* NET payload, or NULL */
 	size_t net_bytes;
+	uint8_t *prof; /* PROF payload, or NULL */
+	size_t prof_bytes;
 	enum nspy_tg_fate fate;
 	bool silent; /* writes no trace */
 	char *exit_line;

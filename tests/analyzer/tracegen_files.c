@@ -199,6 +199,9 @@ static void write_chunks(struct writer *w, const uint8_t *ident, size_t ident_by
 	if (rank->net)
 		put_chunk(w, NSPY_CHUNK_NET, rank->net, rank->net_bytes, rank->start_ns,
 			  rank->now_ns, 0, 0, 0);
+	if (rank->prof)
+		put_chunk(w, NSPY_CHUNK_PROF, rank->prof, rank->prof_bytes, rank->start_ns,
+			  rank->now_ns, 0, 0, 0);
 	if (rank->fate == NSPY_TG_ENDS)
 		put_state(w, NSPY_CHUNK_END);
 	else if (rank->fate == NSPY_TG_DIES)

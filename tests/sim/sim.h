@@ -59,6 +59,23 @@ struct sim_queued {
 	struct sim_op op;
 	uint64_t ready_ns; /* when the host had queued it */
 	bool counted;      /* the communicator knows that the stream is here */
+	uint64_t came_ns;  /* since when */
+};
+
+/* What a rank's card sent to another rank within a second. */
+struct sim_sent {
+	uint64_t second;
+	int to;
+	uint64_t operations, bytes, time_ns, longest_ns;
+};
+
+/* A collective as the GPU and NCCL's threads saw it; times of the job. */
+struct sim_kernel {
+	enum sim_group group;
+	const char *fn;
+	uint64_t seq, count;
+	uint64_t queued_ns, start_ns, end_ns;
+	uint64_t saw_start_ns, saw_end_ns; /* NCCL's thread, on the host */
 };
 
 enum sim_state { SIM_RUNS, SIM_SYNCS, SIM_STUCK, SIM_DEAD, SIM_DONE };
@@ -78,6 +95,10 @@ struct sim_rank {
 	uint64_t sends[2], recvs[2];        /* so far, with the stage before and the next */
 	uint64_t seqs[SIM_GROUPS];          /* collectives so far */
 	uint64_t sync_ns;                   /* when it began to wait for the device */
+	struct sim_sent *sent;              /* by second */
+	size_t sent_count, sent_capacity;
+	struct sim_kernel *kernels; /* in order; with sim.gpu */
+	size_t kernel_count, kernel_capacity;
 };
 
 /* What goes wrong. The order is that of sim_kinds. */
@@ -107,6 +128,7 @@ enum sim_kind {
 	SIM_PAUSE,
 	SIM_CHECKPOINT,
 	SIM_IO,
+	SIM_SLOW_PAIR,
 	SIM_KINDS
 };
 
@@ -118,6 +140,7 @@ struct sim_fault {
 	double strength; /* slow ...: added share of a step */
 	uint64_t delay_ns;
 	uint64_t patience_ns; /* until the job is ended */
+	int to_node;          /* slow pair: where its node's data goes to slowly */
 };
 
 struct sim {
@@ -126,12 +149,15 @@ struct sim {
 	int tp, pp, dp, ep;
 	uint64_t steps, step_ns, jitter_ns;
 	struct sim_fault fault;
-	bool clocks;      /* hosts' clocks are off */
-	bool polls;       /* hosts ask an event for the end of a step, a watchdog ends them */
-	int untraced;     /* a rank without a trace, -1 = none */
-	int torn;         /* a rank with a trace cut short, -1 = none */
-	int64_t *offsets; /* per node, of its system time */
-	double *drifts;   /* per node, 1e-6 = 1 ppm */
+	bool clocks;  /* hosts' clocks are off */
+	bool net;     /* what goes between nodes is counted, as below libfabric */
+	bool gpu;     /* NCCL's profiler interface tells of collectives, with times of the GPU */
+	bool polls;   /* hosts ask an event for the end of a step, a watchdog ends them */
+	int untraced; /* a rank without a trace, -1 = none */
+	int torn;     /* a rank with a trace cut short, -1 = none */
+	int64_t *offsets;             /* per node, of its system time */
+	double *drifts;               /* per node, 1e-6 = 1 ppm */
+	double *gpu_drifts;           /* per rank, of its GPU's clock */
 	struct sim_program *programs; /* per stage */
 	struct sim_comm *comms;
 	size_t comm_count;
@@ -152,7 +178,7 @@ uint64_t sim_below(uint64_t *state, uint64_t n);
 void sim_draw(struct sim *sim, uint64_t seed, int kind, int ranks);
 /* A clean job of exactly so many ranks, of at least ops operations each. */
 void sim_bulk(struct sim *sim, int ranks, uint64_t ops);
-/* Sets the hosts' clocks off. */
+/* Sets the hosts' clocks off, from each other and from their GPUs. */
 void sim_draw_clocks(struct sim *sim);
 void sim_free(struct sim *sim);
 
@@ -171,6 +197,38 @@ void sim_abort(struct sim_rank *r, enum sim_group group, uint64_t when_ns);
 bool sim_create(struct sim *sim);
 /* Whether the rank is one of those that the fault is about. */
 bool sim_is_culprit(const struct sim *sim, const struct sim_rank *r);
+
+/* sim_net.c */
+/* The communicator's ring leads from one node to another. */
+bool sim_crosses(const struct sim *sim, const struct sim_comm *comm);
+/* How much longer than usual data takes from one node to another. */
+double sim_link_slowness(const struct sim *sim, int from, int to);
+/* A collective or message, at its end: what each of its ranks sent to another node. */
+void sim_count_ring(struct sim *sim, const struct sim_comm *comm, const struct sim_op *op,
+		    uint64_t end_ns);
+void sim_count_message(struct sim *sim, struct sim_rank *from, int to, const struct sim_op *op,
+		       uint64_t end_ns);
+/* Draws where a slow pair leads to. */
+void sim_draw_pair(struct sim *sim);
+/* The NET payload of the rank's trace, times as its node's clock shows them. */
+void sim_put_net(const struct sim *sim, struct sim_rank *r);
+
+/* What traces show of paths between nodes that can be compared with each other. */
+struct sim_paths {
+	size_t equal;    /* as much was sent, in so many operations that their time is known */
+	size_t slow;     /* of these */
+	size_t partners; /* other nodes, of the slow ones */
+	size_t nodes;    /* of all */
+	bool spared;     /* a path of the culprit's node is not slow */
+};
+void sim_find_paths(const struct sim *sim, struct sim_paths *ret);
+
+/* sim_gpu.c */
+/* A collective that its members' streams have come to (came_ns) ends. */
+void sim_keep_kernel(struct sim *sim, struct sim_rank *r, const struct sim_queued *q,
+		     uint64_t end_ns);
+/* The PROF payload of the rank's trace. */
+void sim_put_prof(const struct sim *sim, struct sim_rank *r);
 
 /* sim_write.c */
 /* CLOCK_MONOTONIC of the node at a time of the job. */

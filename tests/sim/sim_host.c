@@ -17,7 +17,8 @@ bool sim_is_culprit(const struct sim *sim, const struct sim_rank *r)
 {
 	const struct sim_fault *f = &sim->fault;
 
-	if (f->kind == SIM_CLEAN || f->kind == SIM_NETWORK || f->kind == SIM_IO)
+	if (f->kind == SIM_CLEAN || f->kind == SIM_NETWORK || f->kind == SIM_IO ||
+	    f->kind == SIM_SLOW_PAIR)
 		return false;
 	if (f->kind == SIM_SLOW_HOST || f->kind == SIM_SLOW_LINK)
 		return r->node == f->rank / sim->per_node;

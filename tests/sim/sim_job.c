@@ -32,6 +32,7 @@ const char *const sim_kinds[SIM_KINDS] = {
 	[SIM_PAUSE] = "pause",
 	[SIM_CHECKPOINT] = "checkpoint",
 	[SIM_IO] = "io-stall",
+	[SIM_SLOW_PAIR] = "slow-pair",
 };
 
 /* splitmix64 */
@@ -169,6 +170,7 @@ static void build(struct sim *sim)
 	sim->nodes = (sim->ranks + sim->per_node - 1) / sim->per_node;
 	sim->offsets = calloc((size_t)sim->nodes, sizeof(*sim->offsets));
 	sim->drifts = calloc((size_t)sim->nodes, sizeof(*sim->drifts));
+	sim->gpu_drifts = calloc(n, sizeof(*sim->gpu_drifts));
 	sim->programs = calloc((size_t)sim->pp, sizeof(*sim->programs));
 	sim->comms = calloc(n * SIM_GROUPS, sizeof(*sim->comms));
 	sim->all = calloc(n, sizeof(*sim->all));
@@ -193,13 +195,21 @@ static void build(struct sim *sim)
 	}
 }
 
+/* Up to 100 ppm. */
+static double draw_drift(struct sim *sim)
+{
+	return ((double)sim_below(&sim->random, 200001) - 100000.0) * 1e-9;
+}
+
 void sim_draw_clocks(struct sim *sim)
 {
 	sim->clocks = true;
 	for (int i = 0; i < sim->nodes; i++) {
 		sim->offsets[i] = (int64_t)sim_below(&sim->random, SIM_S) - (int64_t)(SIM_S / 2);
-		sim->drifts[i] = ((double)sim_below(&sim->random, 200001) - 100000.0) * 1e-9;
+		sim->drifts[i] = draw_drift(sim);
 	}
+	for (int i = 0; i < sim->ranks; i++)
+		sim->gpu_drifts[i] = draw_drift(sim);
 }
 
 /* --- what goes wrong --- */
@@ -290,6 +300,8 @@ void sim_draw(struct sim *sim, uint64_t seed, int kind, int ranks)
 		sim_draw_clocks(sim);
 	draw_damage(sim);
 	draw_fault(sim);
+	sim->net = true;
+	sim_draw_pair(sim);
 }
 
 void sim_bulk(struct sim *sim, int ranks, uint64_t ops)
@@ -318,10 +330,15 @@ void sim_free(struct sim *sim)
 		free(trace->records);
 		free(trace->comms);
 		free(trace->exit_line);
+		free(trace->net);
+		free(trace->prof);
 		free(trace);
+		free(sim->all[i].sent);
+		free(sim->all[i].kernels);
 	}
 	free(sim->offsets);
 	free(sim->drifts);
+	free(sim->gpu_drifts);
 	free(sim->programs);
 	free(sim->comms);
 	free(sim->all);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ncclspy-sim SEED DIRECTORY [KIND [RANKS]]: traces below DIRECTORY/sim, truth in
- * DIRECTORY/truth.json. KIND "-" draws one.
+ * ncclspy-sim SEED DIRECTORY [KIND [RANKS]] [--gpu] [--strength SHARE]: traces below
+ * DIRECTORY/sim, truth in DIRECTORY/truth.json. KIND "-" draws one. --gpu: NCCL's profiler
+ * interface is in use, with times of the GPUs. --strength: of a slow link, rank, ...: 0.05 takes
+ * 5 % longer.
  * ncclspy-sim bulk DIRECTORY RANKS OPS: a clean job of that size.
  * ncclspy-sim again SEED DIRECTORY KIND RANKS RUN PERCENT: the same job as SEED's run once more,
  * RUN being its number; steps are PERCENT longer, and runs differ by 0.3 % (sd).
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +17,7 @@
 
 static int usage(void)
 {
-	fputs("usage: ncclspy-sim SEED DIRECTORY [KIND [RANKS]]\n"
+	fputs("usage: ncclspy-sim SEED DIRECTORY [KIND [RANKS]] [--gpu] [--strength SHARE]\n"
 	      "       ncclspy-sim bulk DIRECTORY RANKS OPS\n"
 	      "       ncclspy-sim again SEED DIRECTORY KIND RANKS RUN PERCENT\n"
 	      "kinds:",
@@ -76,14 +79,33 @@ static int again(struct sim *sim, char **argv)
 	return 0;
 }
 
+/* Takes the options from the end; NaN: no strength was asked for. */
+static int take_options(int argc, char **argv, bool *ret_gpu, double *ret_strength)
+{
+	for (;;) {
+		if (argc > 3 && strcmp(argv[argc - 1], "--gpu") == 0) {
+			*ret_gpu = true;
+			argc--;
+		} else if (argc > 4 && strcmp(argv[argc - 2], "--strength") == 0) {
+			*ret_strength = strtod(argv[argc - 1], NULL);
+			argc -= 2;
+		} else {
+			return argc;
+		}
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static struct sim sim;
+	double strength = NAN;
+	bool gpu = false;
 	char path[1024];
 	int kind, ranks;
 
 	if (argc == 8 && strcmp(argv[1], "again") == 0)
 		return again(&sim, argv);
+	argc = take_options(argc, argv, &gpu, &strength);
 	if (argc < 3 || argc > 5)
 		return usage();
 	if (strcmp(argv[1], "bulk") == 0) {
@@ -98,6 +120,9 @@ int main(int argc, char **argv)
 			return usage();
 		sim_draw(&sim, strtoull(argv[1], NULL, 10), kind, ranks);
 	}
+	sim.gpu = gpu;
+	if (!isnan(strength))
+		sim.fault.strength = strength;
 	sim_run(&sim);
 	sim_write(&sim, argv[2]);
 	(void)snprintf(path, sizeof(path), "%s/truth.json", argv[2]);

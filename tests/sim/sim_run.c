@@ -27,14 +27,18 @@ static uint64_t arrival(const struct sim_rank *r, const struct sim_queued *q)
 	return r->gpu_ns > q->ready_ns ? r->gpu_ns : q->ready_ns;
 }
 
+/* How much longer than usual an operation takes because of this rank's GPU or its link onwards. */
 static double slowness(const struct sim *sim, const struct sim_rank *r, const struct sim_op *op)
 {
-	enum sim_kind kind = sim->fault.kind;
+	const struct sim_comm *comm = op->what == SIM_COLL ? r->comms[op->group] : NULL;
+	int next;
 
-	if ((kind == SIM_SLOW_GPU && op->what == SIM_COMPUTE && sim_is_culprit(sim, r)) ||
-	    (kind == SIM_SLOW_LINK && op->what != SIM_COMPUTE && sim_is_culprit(sim, r)))
-		return 1 + (kind == SIM_SLOW_LINK ? 10 : 1) * sim->fault.strength;
-	return 1;
+	if (sim->fault.kind == SIM_SLOW_GPU && op->what == SIM_COMPUTE && sim_is_culprit(sim, r))
+		return 1 + sim->fault.strength;
+	if (!comm)
+		return 1;
+	next = comm->first + (r->rank - comm->first + comm->stride) % (comm->size * comm->stride);
+	return sim_link_slowness(sim, r->node, next / sim->per_node);
 }
 
 static void pop(struct sim *sim, struct sim_rank *r, uint64_t end_ns)
@@ -53,10 +57,12 @@ static bool run_collective(struct sim *sim, struct sim_rank *r, struct sim_queue
 {
 	struct sim_comm *comm = r->comms[q->op.group];
 	uint64_t when = arrival(r, q), ns = (uint64_t)((double)q->op.ns * slowness(sim, r, &q->op));
+	uint64_t end;
 
 	if (q->counted)
 		return false;
 	q->counted = true;
+	q->came_ns = when;
 	if (comm->arrived++ == 0) {
 		comm->signature = signature(&q->op);
 		comm->latest_ns = comm->took_ns = 0;
@@ -67,9 +73,14 @@ static bool run_collective(struct sim *sim, struct sim_rank *r, struct sim_queue
 	if (comm->arrived < comm->size || comm->broken)
 		return false;
 	comm->arrived = 0;
-	for (int i = 0; i < comm->size; i++)
-		pop(sim, &sim->all[comm->first + i * comm->stride],
-		    comm->latest_ns + comm->took_ns);
+	end = comm->latest_ns + comm->took_ns;
+	sim_count_ring(sim, comm, &q->op, end);
+	for (int i = 0; i < comm->size; i++) {
+		struct sim_rank *member = &sim->all[comm->first + i * comm->stride];
+
+		sim_keep_kernel(sim, member, head(member), end);
+		pop(sim, member, end);
+	}
 	return true;
 }
 
@@ -84,7 +95,10 @@ static bool run_message(struct sim *sim, struct sim_rank *r, struct sim_queued *
 	    theirs->op.count != q->op.count)
 		return false;
 	end = arrival(other, theirs);
-	end = (mine > end ? mine : end) + q->op.ns;
+	end = (mine > end ? mine : end) +
+	      (uint64_t)((double)q->op.ns * sim_link_slowness(sim, r->node, other->node));
+	sim_count_message(sim, q->op.what == SIM_SEND ? r : other,
+			  q->op.what == SIM_SEND ? other->rank : r->rank, &q->op, end);
 	pop(sim, r, end);
 	pop(sim, other, end);
 	return true;

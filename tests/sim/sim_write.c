@@ -60,6 +60,10 @@ void sim_write(struct sim *sim, const char *directory)
 		struct sim_rank *r = &sim->all[i];
 
 		set_clock(sim, r);
+		if (sim->net)
+			sim_put_net(sim, r);
+		if (sim->gpu)
+			sim_put_prof(sim, r);
 		if (!r->trace->silent && i != sim->untraced)
 			nspy_tg_write_process(&sim->tg, &r->trace, 1, directory);
 	}
@@ -106,6 +110,22 @@ static int partner(const struct sim *sim)
 	return r->rank == comm->first ? comm->first + comm->stride : comm->first;
 }
 
+static void put_links(const struct sim *sim, FILE *out)
+{
+	const struct sim_fault *f = &sim->fault;
+	struct sim_paths paths;
+
+	sim_find_paths(sim, &paths);
+	fprintf(out,
+		" \"paths\": {\"equal\": %zu, \"slow\": %zu, \"partners\": %zu, \"nodes\": %zu, "
+		"\"spared\": %s},\n",
+		paths.equal, paths.slow, paths.partners, paths.nodes,
+		paths.spared ? "true" : "false");
+	if (f->kind == SIM_SLOW_PAIR)
+		fprintf(out, " \"link\": [\"node%d\", \"node%d\"],\n", f->rank / sim->per_node + 1,
+			f->to_node + 1);
+}
+
 void sim_truth(const struct sim *sim, const char *path)
 {
 	const struct sim_fault *f = &sim->fault;
@@ -121,6 +141,7 @@ void sim_truth(const struct sim *sim, const char *path)
 		"\"steps\": %" PRIu64 ", \"step_ns\": %" PRIu64 ",\n",
 		sim->seed, sim_kinds[f->kind], sim->ranks, sim->nodes, sim->per_node, sim->tp,
 		sim->pp, sim->dp, sim->ep, sim->steps, sim->step_ns);
+	put_links(sim, out);
 	fprintf(out,
 		" \"step\": %" PRIu64 ", \"group_size\": %d, \"partner\": %d, \"strength\": %.4f, "
 		"\"delay_ns\": %" PRIu64 ", \"patience_ns\": %" PRIu64 ",\n"

@@ -49,6 +49,7 @@ static struct nspy_prof_buffer all(void)
 		.kernel_last_ns = 14,
 		.gpu_kernels = 2,
 		.gpu_ns = 15,
+		.gpu_start_ns = 1ull << 61,
 	};
 	struct nspy_prof_wait wait = {.comm = NSPY_PROF_NONE, .peer = -1, .when_ns = 5};
 	struct nspy_prof_sums sums = {.when_ns = 6};
@@ -81,6 +82,7 @@ static void test_round_trip(void **state)
 	assert_int_equal(record.kind, NSPY_PROF_OP);
 	assert_true(record.op.peer == -1 && record.op.count == 1ull << 50);
 	assert_true(record.op.proxies == 4 && record.op.kernel_last_ns == 14);
+	assert_true(record.op.gpu_start_ns == 1ull << 61);
 	assert_true(record.op.gpu_ns == 15 && nspy_prof_is_exact(&record.op));
 	assert_int_equal(nspy_prof_next(data, buffer.used, &cursor, &record), 0);
 	assert_int_equal(record.kind, NSPY_PROF_WAIT);
