@@ -167,6 +167,25 @@ static int take(struct walk *walk, const struct nspy_chunk_info *info, uint64_t 
 	return rc;
 }
 
+/*
+ * Bytes of a file that is no segment: who reads those takes what is there, and would miss what is
+ * not without a word. Segments and blocks are checked when they are read.
+ */
+static void check_bytes(struct walk *walk, uint64_t end)
+{
+	const struct nspy_summary_file *file = &walk->summary->files[walk->summary->count - 1];
+	struct nspy_reader *reader = NULL;
+	struct nspy_chunk_info info;
+	const uint8_t *payload;
+
+	if (file->kind == NSPY_SUMMARY_SEGMENT ||
+	    nspy_summary_chunk(walk->summary->path, walk->at, end, &reader) < 0)
+		return;
+	if (nspy_reader_next(reader, &info, &payload) < 0)
+		note_damage(walk->summary, walk->at);
+	nspy_reader_free(reader);
+}
+
 static int step(struct walk *walk, const struct nspy_chunk_info *info)
 {
 	struct nspy_summary_index *summary = walk->summary;
@@ -187,6 +206,8 @@ static int step(struct walk *walk, const struct nspy_chunk_info *info)
 		rc = take_file(walk, info, NULL);
 	else if (!piece)
 		rc = take(walk, info, end);
+	else if (info->kind == NSPY_CHUNK_BYTES)
+		check_bytes(walk, end);
 	if (walk->open) {
 		struct nspy_summary_file *file = &summary->files[summary->count - 1];
 
@@ -209,7 +230,7 @@ static int walk_all(struct walk *walk)
 				 ? nspy_chunk_header_load(header, &info)
 				 : -EBADMSG;
 
-		if (rc == -EPROTONOSUPPORT)
+		if (rc == -EPROTONOSUPPORT && !any) /* later on it is damage */
 			return rc;
 		if (rc < 0 || !(info.flags & NSPY_CHUNK_IN_SUMMARY)) {
 			note_damage(walk->summary, walk->at);

@@ -124,7 +124,7 @@ def others(options):
 def damage(analyze, first, damaged, rest):
     whole = first.read_bytes()
     everything = json.loads(report(analyze, first, *rest))["jobs"][0]["totals"]
-    for at in range(200, len(whole), max(1, len(whole) // 25)):
+    for at in range(200, len(whole), max(1, len(whole) // 60)):
         broken = bytearray(whole)
         broken[at] ^= 0x55
         damaged.write_bytes(broken)
