@@ -10,6 +10,15 @@ NCCLSPY = os.path.join(harness.BUILD, "tools/ncclspy")
 FAKES = os.path.join(harness.BUILD, "tests/fakes")
 
 
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+
+
+def commands_of_the_analysis(scratch):
+    harness.need(harness.ANALYZE)
+    told = scratch.run([harness.ANALYZE, "--help"]).ok().out.split("Commands:\n")[1]
+    return [line.split()[0] for line in told.split("\n\n")[0].splitlines()]
+
+
 def check(scratch, *words, env=None):
     harness.need(RUN)
     env = dict(env or {}, LD_PRELOAD=jobs.sanitizer_runtime())
@@ -113,7 +122,13 @@ def test_dispatcher(scratch):
         if command not in ("ls", "help"):
             said = scratch.run([NCCLSPY, command, "--help"]).ok().out
             assert said.startswith("Usage: ncclspy"), (command, said)
-    assert "report" in listed
+    analysis = commands_of_the_analysis(scratch)
+    assert len(analysis) >= 10, analysis
+    for command in analysis:
+        assert f"\n  {command} " in listed, command
+        for shell in ("bash/ncclspy", "zsh/_ncclspy", "fish/ncclspy.fish"):
+            with open(os.path.join(SOURCE, "tools/completions", shell), encoding="utf-8") as text:
+                assert command in text.read(), (shell, command)
     assert scratch.run([NCCLSPY, "run", "--", "sh", "-c", "exit 6"]).status == 6
     assert scratch.run([NCCLSPY, "report", scratch.file("gone")]).status == 3
     assert "RANK_DIED" in scratch.run([NCCLSPY, "explain", "RANK_DIED"]).ok().out
