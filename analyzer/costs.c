@@ -3,12 +3,14 @@
 
 #include <stdlib.h>
 
+#include "map.h"
 #include "rounds.h"
 
 struct loss {
 	struct nspy_round round;
 	size_t comm; /* place in attempt->comms */
 	uint64_t ns; /* how long before last_ns the last but one came */
+	size_t site; /* place in costs->sites */
 };
 
 struct losses {
@@ -20,6 +22,7 @@ struct losses {
 struct held {
 	uint64_t since_ns, until_ns;
 	uint32_t by; /* proc->index */
+	size_t site; /* what that one was late to */
 };
 
 static int compare_ns(const void *a, const void *b)
@@ -60,8 +63,30 @@ static bool one_clock(const struct nspy_comm *comm)
 	return true;
 }
 
+/* The site of an operation. sites: hash -> place + 1. */
+static size_t site_of(struct nspy_map *sites, struct nspy_costs *costs,
+		      const struct nspy_comm *comm, uint64_t seq)
+{
+	const struct nspy_cell *cell = nspy_cells_get(&comm->cells, seq);
+	uint32_t signature = cell ? cell->signature : 0;
+	uint64_t key = nspy_mix((uint64_t)comm->member_count << 32 | signature);
+	uintptr_t known = (uintptr_t)nspy_map_get(sites, key);
+
+	if (known)
+		return known - 1;
+	costs->sites = nspy_grow(costs->sites, costs->site_count, &costs->site_capacity,
+				 sizeof(*costs->sites));
+	costs->sites[costs->site_count++] = (struct nspy_cost_site){
+		.comm = comm,
+		.seq = seq,
+		.fn = (uint16_t)(signature & ((1u << NSPY_CELL_FN_BITS) - 1)),
+	};
+	nspy_map_put(sites, key, (void *)(uintptr_t)costs->site_count);
+	return costs->site_count - 1;
+}
+
 static void collect(const struct nspy_model *model, const struct nspy_comm *comm, size_t place,
-		    struct losses *losses, struct nspy_costs *ret)
+		    struct nspy_map *sites, struct losses *losses, struct nspy_costs *ret)
 {
 	bool exact = one_clock(comm);
 	struct nspy_rounds rounds;
@@ -72,7 +97,7 @@ static void collect(const struct nspy_model *model, const struct nspy_comm *comm
 	nspy_rounds_find(comm, &rounds);
 	usual = usual_spread(&rounds);
 	for (size_t i = 0; i < rounds.count; i++) {
-		struct loss loss = {rounds.items[i], place, gap_of(&rounds.items[i], usual)};
+		struct loss loss = {rounds.items[i], place, gap_of(&rounds.items[i], usual), 0};
 
 		ret->rounds++;
 		if (!exact && loss.ns <= model->clock_error_ns) {
@@ -81,6 +106,7 @@ static void collect(const struct nspy_model *model, const struct nspy_comm *comm
 		}
 		if (!loss.ns)
 			continue;
+		loss.site = site_of(sites, ret, comm, loss.round.seq);
 		losses->items = nspy_grow(losses->items, losses->count, &losses->capacity,
 					  sizeof(*losses->items));
 		losses->items[losses->count++] = loss;
@@ -111,6 +137,7 @@ static uint64_t excused(const struct held *held, const struct loss *loss)
 struct verdict {
 	const struct nspy_proc *last;
 	uint32_t by; /* proc->index: whom those who wait now are held up by */
+	size_t site; /* and what that one was late to */
 	uint64_t passed_ns;
 };
 
@@ -120,8 +147,10 @@ static struct verdict judge(const struct nspy_model *model, const struct loss *l
 	const struct nspy_proc *last = model->members[loss->round.last_member]->proc;
 	const struct held *mine = &held[last->index];
 	uint64_t passed = excused(mine, loss);
+	bool other = passed * 2 > loss->ns;
 
-	return (struct verdict){last, passed * 2 > loss->ns ? mine->by : last->index, passed};
+	return (struct verdict){last, other ? mine->by : last->index,
+				other ? mine->site : loss->site, passed};
 }
 
 static void hold(const struct nspy_comm *comm, const struct loss *loss,
@@ -131,8 +160,9 @@ static void hold(const struct nspy_comm *comm, const struct loss *loss,
 		const struct nspy_proc *proc = comm->members[i]->proc;
 
 		if (proc != verdict->last)
-			held[proc->index] = (struct held){loss->round.last_ns - loss->ns,
-							  loss->round.last_ns, verdict->by};
+			held[proc->index] =
+				(struct held){loss->round.last_ns - loss->ns, loss->round.last_ns,
+					      verdict->by, verdict->site};
 	}
 }
 
@@ -146,8 +176,14 @@ static void charge(const struct nspy_model *model, const struct nspy_comm *comm,
 	ret->passed_ns += verdict.passed_ns * others;
 	ret->by_comm[loss->comm] += loss->ns * others;
 	ret->by_proc[verdict.last->index] += (loss->ns - verdict.passed_ns) * others;
-	if (verdict.passed_ns)
-		ret->by_proc[held[verdict.last->index].by] += verdict.passed_ns * others;
+	ret->sites[loss->site].ns += (loss->ns - verdict.passed_ns) * others;
+	ret->sites[loss->site].rounds++;
+	if (verdict.passed_ns) {
+		const struct held *mine = &held[verdict.last->index];
+
+		ret->by_proc[mine->by] += verdict.passed_ns * others;
+		ret->sites[mine->site].ns += verdict.passed_ns * others;
+	}
 	for (size_t i = 0; i < comm->member_count; i++) {
 		if (comm->members[i]->proc != verdict.last)
 			ret->waited[comm->members[i]->proc->index] += loss->ns;
@@ -225,9 +261,148 @@ static void find_windows(const struct nspy_model *model, const struct nspy_attem
 	free(held);
 }
 
+/* --- who waited for whom --- */
+
+#define NOT_KEPT UINT32_MAX
+
+struct nodes {
+	uint32_t *of_proc; /* by proc->index: number of its node */
+	uint32_t *row_of;  /* by node: its row in ns, or NOT_KEPT */
+	const struct nspy_proc **first;
+	uint64_t *charged; /* by node */
+	uint64_t *ns;      /* [row * count + waiting node] */
+	size_t count, rows;
+};
+
+static uint64_t hash_text(const char *text)
+{
+	uint64_t hash = 1;
+
+	while (*text)
+		hash = nspy_mix(hash + (unsigned char)*text++);
+	return hash | 1;
+}
+
+static void number_nodes(const struct nspy_model *model, const struct nspy_attempt *attempt,
+			 const struct nspy_costs *costs, struct nodes *ret)
+{
+	struct nspy_map seen = {0};
+
+	ret->of_proc = nspy_xcalloc(model->proc_count + 1, sizeof(*ret->of_proc));
+	ret->first = nspy_xcalloc(attempt->proc_count + 1, sizeof(*ret->first));
+	ret->charged = nspy_xcalloc(attempt->proc_count + 1, sizeof(*ret->charged));
+	for (size_t i = 0; i < attempt->proc_count; i++) {
+		const struct nspy_proc *proc = attempt->procs[i];
+		uint64_t key = hash_text(nspy_proc_host(proc));
+		uintptr_t known = (uintptr_t)nspy_map_get(&seen, key);
+
+		if (!known) {
+			ret->first[ret->count] = proc;
+			known = ++ret->count;
+			nspy_map_put(&seen, key, (void *)known);
+		}
+		ret->of_proc[proc->index] = (uint32_t)(known - 1);
+		ret->charged[known - 1] += costs->by_proc[proc->index];
+	}
+	nspy_map_done(&seen);
+}
+
+/* Rows for the nodes that cost most. */
+static void choose_nodes(struct nodes *nodes)
+{
+	uint64_t *sorted = nspy_xcalloc(nodes->count + 1, sizeof(*sorted)), least;
+
+	nodes->row_of = nspy_xcalloc(nodes->count + 1, sizeof(*nodes->row_of));
+	for (size_t n = 0; n < nodes->count; n++)
+		sorted[n] = nodes->charged[n];
+	qsort(sorted, nodes->count, sizeof(*sorted), compare_ns);
+	least = nodes->count > NSPY_COSTS_NODES_MAX ? sorted[nodes->count - NSPY_COSTS_NODES_MAX]
+						    : 0;
+	for (size_t n = 0; n < nodes->count; n++) {
+		bool kept = nodes->charged[n] && nodes->charged[n] >= least &&
+			    nodes->rows < NSPY_COSTS_NODES_MAX;
+
+		nodes->row_of[n] = kept ? (uint32_t)nodes->rows++ : NOT_KEPT;
+	}
+	nodes->ns = nspy_xcalloc(nodes->rows * nodes->count + 1, sizeof(*nodes->ns));
+	free(sorted);
+}
+
+static void add_waiting(struct nodes *nodes, const struct nspy_comm *comm,
+			const struct nspy_proc *last, uint32_t late, uint64_t ns)
+{
+	uint32_t row = nodes->row_of[nodes->of_proc[late]];
+	uint64_t *waited = row == NOT_KEPT ? NULL : nodes->ns + row * nodes->count;
+
+	for (size_t i = 0; waited && ns && i < comm->member_count; i++) {
+		if (comm->members[i]->proc != last)
+			waited[nodes->of_proc[comm->members[i]->proc->index]] += ns;
+	}
+}
+
+static int compare_links(const void *a, const void *b)
+{
+	const struct nspy_cost_link *x = a, *y = b;
+
+	if (x->ns != y->ns)
+		return x->ns > y->ns ? -1 : 1;
+	if (x->late->index != y->late->index)
+		return x->late->index < y->late->index ? -1 : 1;
+	return x->waiting->index < y->waiting->index ? -1 : x->waiting->index > y->waiting->index;
+}
+
+static void list_links(const struct nodes *nodes, struct nspy_costs *ret)
+{
+	for (size_t late = 0; late < nodes->count; late++) {
+		for (size_t n = 0; nodes->row_of[late] != NOT_KEPT && n < nodes->count; n++) {
+			uint64_t ns = nodes->ns[nodes->row_of[late] * nodes->count + n];
+
+			if (!ns)
+				continue;
+			ret->links = nspy_grow(ret->links, ret->link_count, &ret->link_capacity,
+					       sizeof(*ret->links));
+			ret->links[ret->link_count++] =
+				(struct nspy_cost_link){nodes->first[late], nodes->first[n], ns};
+		}
+	}
+	if (ret->link_count)
+		qsort(ret->links, ret->link_count, sizeof(*ret->links), compare_links);
+}
+
+/* Charges once more, now that it is known which nodes cost most. */
+static void find_links(const struct nspy_model *model, const struct nspy_attempt *attempt,
+		       const struct losses *losses, struct nspy_costs *ret)
+{
+	struct held *held = nspy_xcalloc(model->proc_count + 1, sizeof(*held));
+	struct nodes nodes = {0};
+
+	number_nodes(model, attempt, ret, &nodes);
+	choose_nodes(&nodes);
+	for (size_t i = 0; i < losses->count; i++) {
+		const struct loss *loss = &losses->items[i];
+		const struct nspy_comm *comm = attempt->comms[loss->comm];
+		struct verdict verdict = judge(model, loss, held);
+
+		add_waiting(&nodes, comm, verdict.last, verdict.last->index,
+			    loss->ns - verdict.passed_ns);
+		if (verdict.passed_ns)
+			add_waiting(&nodes, comm, verdict.last, held[verdict.last->index].by,
+				    verdict.passed_ns);
+		hold(comm, loss, &verdict, held);
+	}
+	list_links(&nodes, ret);
+	free(nodes.of_proc);
+	free(nodes.row_of);
+	free(nodes.first);
+	free(nodes.charged);
+	free(nodes.ns);
+	free(held);
+}
+
 void nspy_costs_find(const struct nspy_model *model, const struct nspy_attempt *attempt,
 		     struct nspy_costs *ret)
 {
+	struct nspy_map sites = {0};
 	struct held *held = nspy_xcalloc(model->proc_count + 1, sizeof(*held));
 	struct losses losses = {0};
 
@@ -243,12 +418,14 @@ void nspy_costs_find(const struct nspy_model *model, const struct nspy_attempt *
 			ret->rank_ns += proc->end_ns - proc->start_ns;
 	}
 	for (size_t i = 0; i < attempt->comm_count; i++)
-		collect(model, attempt->comms[i], i, &losses, ret);
+		collect(model, attempt->comms[i], i, &sites, &losses, ret);
 	if (losses.count)
 		qsort(losses.items, losses.count, sizeof(*losses.items), compare_losses);
 	for (size_t i = 0; i < losses.count; i++)
 		charge(model, attempt->comms[losses.items[i].comm], &losses.items[i], held, ret);
 	free(held);
+	nspy_map_done(&sites);
+	find_links(model, attempt, &losses, ret);
 	find_windows(model, attempt, &losses, ret);
 	free(losses.items);
 }
@@ -259,6 +436,8 @@ void nspy_costs_done(struct nspy_costs *costs)
 	free(costs->by_comm);
 	free(costs->waited);
 	free(costs->windows);
+	free(costs->sites);
+	free(costs->links);
 	*costs = (struct nspy_costs){0};
 }
 

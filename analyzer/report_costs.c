@@ -56,6 +56,41 @@ static struct entry *charged(const struct nspy_report *report, bool nodes, size_
 	return entries;
 }
 
+/* Calls that ranks were late to, by what that cost. */
+static struct entry *late_calls(const struct nspy_costs *costs, size_t *ret_count)
+{
+	struct entry *entries = nspy_xcalloc(costs->site_count + 1, sizeof(*entries));
+
+	*ret_count = 0;
+	for (size_t i = 0; i < costs->site_count; i++) {
+		if (costs->sites[i].ns)
+			entries[(*ret_count)++] = (struct entry){i, costs->sites[i].ns};
+	}
+	qsort(entries, *ret_count, sizeof(*entries), compare_entries);
+	return entries;
+}
+
+/* "; late to ncclAllReduce of 8 ranks (0123456789abcdef#12) 90 %" */
+static void add_late_calls(const struct nspy_report *report, struct nspy_str *s)
+{
+	const struct nspy_costs *costs = &report->c.costs;
+	size_t count;
+	struct entry *entries = late_calls(costs, &count);
+
+	for (size_t i = 0; i < count && i < TOLD_MAX; i++) {
+		const struct nspy_cost_site *site = &costs->sites[entries[i].index];
+
+		if (i && entries[i].ns * 20 < costs->lost_ns)
+			break;
+		nspy_str_addf(s, "%s %s of %zu ranks (%016" PRIx64 "#%" PRIu64 ") %.0f %%",
+			      i ? "," : "; late to",
+			      nspy_model_get_fn(report->model, site->fn)->name,
+			      site->comm->member_count, site->comm->shown, site->seq,
+			      100 * (double)entries[i].ns / (double)costs->lost_ns);
+	}
+	free(entries);
+}
+
 static void tell_losses(const struct nspy_report *report, struct nspy_texts *ret)
 {
 	const struct nspy_costs *costs = &report->c.costs;
@@ -79,6 +114,7 @@ static void tell_losses(const struct nspy_report *report, struct nspy_texts *ret
 		nspy_add_proc_short(&s, report->attempt->procs[entries[i].index]);
 		nspy_str_addf(&s, " %.0f %%", 100 * (double)entries[i].ns / (double)costs->lost_ns);
 	}
+	add_late_calls(report, &s);
 	nspy_texts_add(ret, nspy_str_take(&s));
 	free(entries);
 }
@@ -219,6 +255,49 @@ static cJSON *comms_json(const struct nspy_report *report)
 	return array;
 }
 
+static cJSON *calls_json(const struct nspy_report *report)
+{
+	const struct nspy_costs *costs = &report->c.costs;
+	size_t count;
+	struct entry *entries = late_calls(costs, &count);
+	cJSON *array = cJSON_CreateArray();
+	char text[48];
+
+	for (size_t i = 0; i < count && i < JSON_MAX; i++) {
+		const struct nspy_cost_site *site = &costs->sites[entries[i].index];
+		cJSON *object = cJSON_CreateObject();
+
+		cJSON_AddStringToObject(object, "function",
+					nspy_model_get_fn(report->model, site->fn)->name);
+		cJSON_AddNumberToObject(object, "ranks", (double)site->comm->member_count);
+		(void)snprintf(text, sizeof(text), "%016" PRIx64 "#%" PRIu64, site->comm->shown,
+			       site->seq);
+		cJSON_AddStringToObject(object, "operation", text);
+		cJSON_AddNumberToObject(object, "rounds", (double)site->rounds);
+		add_seconds(object, "seconds", site->ns);
+		cJSON_AddItemToArray(array, object);
+	}
+	free(entries);
+	return array;
+}
+
+static cJSON *links_json(const struct nspy_report *report)
+{
+	const struct nspy_costs *costs = &report->c.costs;
+	cJSON *array = cJSON_CreateArray();
+
+	for (size_t i = 0; i < costs->link_count && i < JSON_MAX; i++) {
+		cJSON *object = cJSON_CreateObject();
+
+		cJSON_AddStringToObject(object, "node", nspy_proc_host(costs->links[i].late));
+		cJSON_AddStringToObject(object, "waiting_node",
+					nspy_proc_host(costs->links[i].waiting));
+		add_seconds(object, "seconds", costs->links[i].ns);
+		cJSON_AddItemToArray(array, object);
+	}
+	return array;
+}
+
 static cJSON *parts_json(const uint64_t *parts)
 {
 	cJSON *object = cJSON_CreateObject();
@@ -282,6 +361,8 @@ cJSON *nspy_report_costs_json(const struct nspy_report *report)
 	cJSON_AddItemToObject(object, "by_rank", procs_json(report, false));
 	cJSON_AddItemToObject(object, "by_node", procs_json(report, true));
 	cJSON_AddItemToObject(object, "by_communicator", comms_json(report));
+	cJSON_AddItemToObject(object, "by_call", calls_json(report));
+	cJSON_AddItemToObject(object, "by_link", links_json(report));
 	cJSON_AddItemToObject(object, "by_activity", activities_json(report));
 	cJSON_AddItemToObject(object, "time", times_json(report));
 	if (!steps->length)

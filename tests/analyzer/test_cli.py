@@ -369,7 +369,7 @@ class DumpAndCheck(WithTraces):
         for case in ("costs-chain", "costs-near", "io-rank", "straggler", "threads-straggler"):
             costs = self.costs(case)
             self.assertGreater(costs["lost_seconds"], 0.1, case)
-            for part in ("by_rank", "by_node", "by_communicator"):
+            for part in ("by_rank", "by_node", "by_communicator", "by_call", "by_link"):
                 self.assertAlmostEqual(sum(x["seconds"] for x in costs[part]) /
                                        costs["lost_seconds"], 1, delta=0.001, msg=(case, part))
             self.assertLess(costs["lost_seconds"], costs["rank_seconds"], case)
@@ -427,9 +427,31 @@ class DumpAndCheck(WithTraces):
         self.assertAlmostEqual(costs["lost_seconds"], 30 * 3 * 0.06, delta=0.4)
         self.assertEqual(costs["by_rank"][0]["rank"], 0)
         self.assertAlmostEqual(costs["passed_on_seconds"], 30 * 2 * 0.06, delta=0.3)
+        # It was late to the operation of its own pair, whatever the others waited at.
+        self.assertEqual(costs["by_call"][0]["function"], "ncclAllReduce")
+        self.assertEqual(costs["by_call"][0]["ranks"], 2)
+        self.assertAlmostEqual(costs["by_call"][0]["seconds"] / costs["lost_seconds"], 1, delta=0.1)
         # 4 times 3 s, on each of three other ranks
         costs = self.costs("io-rank")
         self.assertAlmostEqual(costs["lost_seconds"], 4 * 3 * 3, delta=0.5)
+
+    def test_costs_tell_who_waited_for_whom(self):
+        # 40 times 50 ms; two ranks on node 1, of which one is late, and two each on nodes 2 and 3
+        scenario = self.root / "links.scenario"
+        scenario.write_text(
+            "ranks 6 per-node 2\ncomm world all\nall init world\nrepeat 40\nall sleep 10ms\n"
+            "1 sleep 50ms\nall coll ncclAllReduce world 1000 f32 sum\nall meet 100us\ndone\n"
+            "all end\n", "utf-8")
+        subprocess.run([TRACEGEN, scenario, self.root / "links"], check=True)
+        report = analyze("--json", self.root / "links")
+        costs = json.loads(report.stdout)["jobs"][0]["costs"]
+        links = {(x["node"], x["waiting_node"]): x["seconds"] for x in costs["by_link"]}
+        for waiting, ranks in (("node1", 1), ("node2", 2), ("node3", 2)):
+            self.assertAlmostEqual(links["node1", waiting], 39 * 0.05 * ranks, delta=0.2)
+        self.assertAlmostEqual(sum(links.values()) / costs["lost_seconds"], 1, delta=0.001)
+        operation = costs["by_call"][0]["operation"]
+        self.assertIn(f"late to ncclAllReduce of 6 ranks ({operation}) 100 %",
+                      analyze(self.root / "links").stdout)
 
     def test_dump_lines_are_json(self):
         root = self.make("error-no-gpu")
