@@ -289,7 +289,7 @@ static void number_nodes(const struct nspy_model *model, const struct nspy_attem
 	struct nspy_map seen = {0};
 
 	ret->of_proc = nspy_xcalloc(model->proc_count + 1, sizeof(*ret->of_proc));
-	ret->first = nspy_xcalloc(attempt->proc_count + 1, sizeof(*ret->first));
+	ret->first = nspy_xcalloc(attempt->proc_count + 1, sizeof(const struct nspy_proc *));
 	ret->charged = nspy_xcalloc(attempt->proc_count + 1, sizeof(*ret->charged));
 	for (size_t i = 0; i < attempt->proc_count; i++) {
 		const struct nspy_proc *proc = attempt->procs[i];
