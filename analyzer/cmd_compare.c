@@ -143,10 +143,8 @@ static int parse(int argc, char **argv, struct options *options)
 			return nspy_cmd_try_help(&nspy_cmd_compare);
 		}
 	}
-	if (options->json && nspy_exports_to_stdout(&options->exports)) {
-		fputs("ncclspy-analyze: two forms for standard output\n", stderr);
+	if (!nspy_exports_apart(&options->exports, options->json))
 		return nspy_cmd_try_help(&nspy_cmd_compare);
-	}
 	count = argc - optind;
 	if (count >= 1 && (options->save || options->base_count || options->automatic))
 		return -1;

@@ -166,10 +166,8 @@ static int parse(int argc, char **argv, struct options *options)
 		}
 	}
 	options->silent = options->json || nspy_exports_to_stdout(&options->exports);
-	if (options->json && nspy_exports_to_stdout(&options->exports)) {
-		fputs("ncclspy-analyze: two forms for standard output\n", stderr);
+	if (!nspy_exports_apart(&options->exports, options->json))
 		return nspy_cmd_try_help(&nspy_cmd_report);
-	}
 	return -1;
 }
 

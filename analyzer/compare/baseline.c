@@ -208,8 +208,10 @@ char *nspy_baseline_line(const struct nspy_runs *base, const struct nspy_runs *n
 		nspy_row_add_change(&s, row);
 		nspy_str_add(&s, row->verdict == NSPY_CHANGE_WORSE    ? ", a regression"
 				 : row->verdict == NSPY_CHANGE_BETTER ? ", better"
-				 : row->verdict == NSPY_CHANGE_NONE   ? ", no regression is seen"
-								      : ", not proven");
+				 : nspy_row_is_likely(&comparison, row)
+					 ? ", likely slower, not proven"
+				 : row->verdict == NSPY_CHANGE_NONE ? ", no regression is seen"
+								    : ", not proven");
 	} else {
 		nspy_str_add(&s, comparison.reasons.count ? comparison.reasons.text[0]
 							  : "step times cannot be compared");

@@ -93,6 +93,12 @@ bool nspy_row_is_own_scale(const struct nspy_row *row)
 	       row->kind == NSPY_METRIC_NETWORK;
 }
 
+bool nspy_row_is_likely(const struct nspy_comparison *comparison, const struct nspy_row *row)
+{
+	return row->verdict == NSPY_CHANGE_NONE && row->low > 0 &&
+	       row->change >= comparison->options.min_effect;
+}
+
 /* What a change is a share of. */
 static double scale_of(const struct nspy_comparison *c, const struct nspy_row *row)
 {

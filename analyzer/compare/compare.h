@@ -69,6 +69,8 @@ void nspy_compare_judge(struct nspy_comparison *comparison);
 
 /* Whether its change is a share of itself whatever a step takes. */
 bool nspy_row_is_own_scale(const struct nspy_row *row);
+/* Likely worse (the whole interval is), but not proven as a gate wants it. */
+bool nspy_row_is_likely(const struct nspy_comparison *comparison, const struct nspy_row *row);
 /* What a row is about: "step time", "inside NCCL's calls", "arrivals at ncclAllReduce ...". */
 void nspy_row_add_name(struct nspy_str *s, const struct nspy_row *row);
 void nspy_row_add_change(struct nspy_str *s, const struct nspy_row *row);

@@ -92,15 +92,26 @@ cJSON *nspy_runs_json(const struct nspy_runs *runs)
 	return list;
 }
 
+/* Only a file is replaced: not a device, not a pipe; and what a link points to, not the link. */
 static int write_whole(const char *path, const char *text)
 {
-	char *beside = nspy_xasprintf("%s.XXXXXX", path);
-	int fd = mkostemp(beside, O_CLOEXEC), rc = 0;
+	char *target = realpath(path, NULL), *beside;
 	size_t bytes = strlen(text), done = 0;
+	struct stat st;
+	int fd, rc = 0;
 
+	if (target && stat(target, &st) == 0 && !S_ISREG(st.st_mode)) {
+		free(target);
+		return S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
+	}
+	if (!target)
+		target = nspy_xstrdup(path);
+	beside = nspy_xasprintf("%s.XXXXXX", target);
+	fd = mkostemp(beside, O_CLOEXEC);
 	if (fd < 0) {
 		rc = -errno;
 		free(beside);
+		free(target);
 		return rc;
 	}
 	while (done < bytes) {
@@ -116,11 +127,12 @@ static int write_whole(const char *path, const char *text)
 		rc = -errno;
 	if (close(fd) < 0 && !rc)
 		rc = -errno;
-	if (!rc && rename(beside, path) < 0)
+	if (!rc && rename(beside, target) < 0)
 		rc = -errno;
 	if (rc)
 		(void)unlink(beside);
 	free(beside);
+	free(target);
 	return rc;
 }
 
@@ -160,18 +172,28 @@ static double number(struct parser *parser, const cJSON *object, const char *nam
 	return value;
 }
 
+/* Of a time or a rate: neither is negative. */
+static double positive(struct parser *parser, const cJSON *object, const char *name)
+{
+	double value = number(parser, object, name);
+
+	if (value < 0)
+		parser->missing = parser->missing ? parser->missing : name;
+	return value;
+}
+
 static double number_or_null(struct parser *parser, const cJSON *object, const char *name)
 {
 	if (cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(object, name)))
 		return NAN;
-	return number(parser, object, name);
+	return positive(parser, object, name);
 }
 
 static uint64_t whole(struct parser *parser, const cJSON *object, const char *name)
 {
 	double value = number(parser, object, name);
 
-	if (value < 0)
+	if (value < 0 || value != floor(value))
 		parser->missing = parser->missing ? parser->missing : name;
 	return value > 0 ? (uint64_t)value : 0;
 }
@@ -204,15 +226,15 @@ static void parse_metric(struct parser *parser, const cJSON *item, struct nspy_r
 			continue;
 		metric = nspy_run_add_metric(run, (enum nspy_metric_kind)k,
 					     text_of(parser, item, "key"));
-		metric->ns.center = number(parser, item, "center_ns");
+		metric->ns.center = positive(parser, item, "center_ns");
 		metric->ns.error = number_or_null(parser, item, "error_ns");
-		metric->ns.p50 = number(parser, item, "p50_ns");
-		metric->ns.p95 = number(parser, item, "p95_ns");
-		metric->ns.p99 = number(parser, item, "p99_ns");
+		metric->ns.p50 = positive(parser, item, "p50_ns");
+		metric->ns.p95 = positive(parser, item, "p95_ns");
+		metric->ns.p99 = positive(parser, item, "p99_ns");
 		metric->ns.count = whole(parser, item, "samples");
-		metric->per_step = number(parser, item, "per_step");
+		metric->per_step = positive(parser, item, "per_step");
 		if (cJSON_GetObjectItemCaseSensitive(item, "bus_bytes"))
-			metric->bus_bytes = number(parser, item, "bus_bytes");
+			metric->bus_bytes = positive(parser, item, "bus_bytes");
 		return;
 	}
 	/* A kind of a newer version: what is known is compared. */
@@ -225,8 +247,8 @@ static void parse_run(struct parser *parser, const cJSON *item, struct nspy_run 
 	run->job = nspy_xstrdup(text_of(parser, item, "job"));
 	nspy_clean(run->job);
 	run->start_ns = whole(parser, item, "start_s") * NSPY_NS_PER_S;
-	run->ranks = (int64_t)number(parser, item, "ranks");
-	run->nodes = (int64_t)number(parser, item, "nodes");
+	run->ranks = (int64_t)whole(parser, item, "ranks");
+	run->nodes = (int64_t)whole(parser, item, "nodes");
 	run->steps = whole(parser, item, "steps");
 	run->step_length = whole(parser, item, "step_length");
 	run->lost_ns = number(parser, item, "lost_ns");

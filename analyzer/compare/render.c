@@ -49,8 +49,10 @@ static bool worth_a_line(const struct nspy_row *row)
 	return row->verdict == NSPY_CHANGE_BETTER;
 }
 
-static void print_row(const struct nspy_row *row, FILE *out, bool colour)
+static void print_row(const struct nspy_comparison *c, const struct nspy_row *row, FILE *out,
+		      bool colour)
 {
+	bool likely = nspy_row_is_likely(c, row), unknown = row->verdict == NSPY_CHANGE_UNKNOWN;
 	struct nspy_str s = {0};
 
 	nspy_row_add_name(&s, row);
@@ -58,20 +60,37 @@ static void print_row(const struct nspy_row *row, FILE *out, bool colour)
 	nspy_row_add_change(&s, row);
 	if (row->verdict == NSPY_CHANGE_BETTER)
 		nspy_str_add(&s, ", better");
-	else if (row->verdict == NSPY_CHANGE_UNKNOWN)
+	else if (unknown)
 		nspy_str_add(&s, ", too few samples to judge");
 	else if (!isnan(row->detectable))
-		nspy_str_addf(&s, "; these runs would show %.1f %% or more", row->detectable * 100);
+		nspy_str_addf(&s, "; %sthese runs would show %.1f %% or more",
+			      likely ? "likely slower, but " : "", row->detectable * 100);
 	fprintf(out, "%s[%s]%s %s\n",
-		PAINT(colour, row->verdict == NSPY_CHANGE_UNKNOWN ? "\x1b[36m" : "\x1b[32m"),
-		row->verdict == NSPY_CHANGE_UNKNOWN ? "INFO" : "PASS", PAINT(colour, "\x1b[0m"),
-		s.text);
+		PAINT(colour, likely    ? "\x1b[33m"
+			      : unknown ? "\x1b[36m"
+					: "\x1b[32m"),
+		likely    ? "WARN"
+		: unknown ? "INFO"
+			  : "PASS",
+		PAINT(colour, "\x1b[0m"), s.text);
 	nspy_str_done(&s);
+}
+
+/* Steps that are likely slower: then "no regression" would be too much. */
+static bool steps_are_likely(const struct nspy_comparison *c)
+{
+	for (size_t i = 0; i < c->row_count; i++) {
+		if (c->rows[i].kind == NSPY_METRIC_STEP && !c->rows[i].tail &&
+		    nspy_row_is_likely(c, &c->rows[i]))
+			return true;
+	}
+	return false;
 }
 
 static void print_verdict(const struct nspy_comparison *c, FILE *out, bool colour)
 {
 	const struct nspy_finding *top = c->findings.count ? c->findings.items[0] : NULL;
+	bool likely = steps_are_likely(c);
 
 	if (top && top->priority <= 1)
 		nspy_report_print_verdict(top, out, colour);
@@ -80,11 +99,13 @@ static void print_verdict(const struct nspy_comparison *c, FILE *out, bool colou
 			PAINT(colour, "\x1b[1m"),
 			!c->comparable ? "not comparable"
 			: top          ? "no regression is proven, but see below"
+			: likely       ? "steps are likely slower, which so few runs do not prove"
 			: c->step_ns   ? "no regression is seen"
 				       : "steps could not be compared, see below",
 			PAINT(colour, "\x1b[0m"),
-			c->run_variation && c->comparable ? "nothing"
-							  : "compare several runs of one size");
+			c->run_variation && c->comparable && !likely
+				? "nothing"
+				: "compare several runs of one size");
 }
 
 void nspy_compare_print(const struct nspy_comparison *comparison, FILE *out, bool colour)
@@ -98,7 +119,7 @@ void nspy_compare_print(const struct nspy_comparison *comparison, FILE *out, boo
 		const struct nspy_row *row = &comparison->rows[i];
 
 		if (worth_a_line(row) && row->verdict != NSPY_CHANGE_WORSE)
-			print_row(row, out, colour);
+			print_row(comparison, row, out, colour);
 	}
 	for (size_t i = 0; i < comparison->reasons.count; i++)
 		fprintf(out, "%s[WARN]%s %s\n", PAINT(colour, "\x1b[33m"), PAINT(colour, "\x1b[0m"),

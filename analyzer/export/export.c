@@ -64,6 +64,23 @@ bool nspy_exports_to_stdout(const struct nspy_exports *exports)
 	return false;
 }
 
+bool nspy_exports_apart(const struct nspy_exports *exports, bool json)
+{
+	for (size_t i = 0; i < nspy_array_size(forms); i++) {
+		const char *file = file_of(exports, i);
+		bool taken = is_stdout(file) && json;
+
+		for (size_t k = 0; file && k < i; k++)
+			taken |= file_of(exports, k) && strcmp(file_of(exports, k), file) == 0;
+		if (taken) {
+			fprintf(stderr, "ncclspy-analyze: two forms for %s\n",
+				is_stdout(file) ? "standard output" : file);
+			return false;
+		}
+	}
+	return true;
+}
+
 bool nspy_exports_file(const char *path, char *text)
 {
 	FILE *out = is_stdout(path) ? stdout : fopen(path, "we");

@@ -229,6 +229,10 @@ class Exports(unittest.TestCase):
         self.assertTrue(analyze("report", "--csv", "-", target).stdout.startswith("job,attempt,"))
         both = analyze("report", "--json", "--csv", "-", target)
         self.assertEqual((both.returncode, both.stdout), (2, ""))
+        for two in (("--csv", "-", "--sarif", "-"), ("--csv", "x", "--junit", "x")):
+            both = analyze("report", *two, target)
+            self.assertEqual((both.returncode, both.stdout), (2, ""))
+            self.assertIn("two forms for", both.stderr)
 
     def test_cannot_be_written(self):
         target = self.make("died-killed")

@@ -225,6 +225,56 @@ class Compare(unittest.TestCase):
         alone = report("--baseline", "auto", self.fleet(("new", self.base[0])) / "new")
         self.assertIn("vs baseline: no run to compare with", alone.stdout)
 
+    def test_few_runs_that_differ_much(self):
+        """What the interval excludes is not called fine because it is not proven."""
+        slow = self.run_job("slow", 60, percent=20)
+        result = compare("--base", self.base[0], "--base", self.base[1], slow)
+        self.assertEqual(result.returncode, EXIT_OK, result.stdout)
+        self.assertIn("VERDICT: steps are likely slower, which so few runs do not prove",
+                      result.stdout)
+        self.assertIn("[WARN] step time", result.stdout)
+        self.assertNotIn("[PASS] step time", result.stdout)
+
+    def test_only_files_are_replaced(self):
+        pipe, link, there = (self.root / name for name in ("pipe", "link", "there"))
+        os.mkfifo(pipe)
+        there.write_text("old", "utf-8")
+        link.symlink_to(there)
+        result = compare("--save-baseline", pipe, self.base[0])
+        self.assertEqual(result.returncode, EXIT_NOTHING)
+        self.assertTrue(pipe.is_fifo())
+        self.assertEqual(compare("--save-baseline", link, self.base[0]).returncode, EXIT_OK)
+        self.assertTrue(link.is_symlink())
+        self.assertIn("ncclspy.baseline", there.read_text("utf-8"))
+        self.assertEqual(compare("--save-baseline", self.root, self.base[0]).returncode,
+                         EXIT_NOTHING)
+
+    def test_baselines_that_cannot_be(self):
+        whole = self.root / "whole.nspyb"
+        compare("--save-baseline", whole, self.base[0])
+        for change in (lambda r: r.update(ranks=2.5), lambda r: r.update(ranks=-1),
+                       lambda r: r.update(nodes=-3), lambda r: r.update(steps=1.5),
+                       lambda r: r["metrics"][0].update(center_ns=-5e8),
+                       lambda r: r["metrics"][0].update(error_ns=-1)):
+            document = json.loads(whole.read_text("utf-8"))
+            change(document["runs"][0])
+            wrong = self.root / "wrong.nspyb"
+            wrong.write_text(json.dumps(document), "utf-8")
+            result = compare(wrong, self.base[1])
+            self.assertEqual((result.returncode, result.stdout), (EXIT_NOTHING, ""))
+            self.assertIn("is missing or out of range", result.stderr)
+
+    def test_standard_output_that_is_full(self):
+        if not os.path.exists("/dev/full"):
+            self.skipTest("no /dev/full")
+        for args in (["compare", self.base[0], self.base[1]], ["report", self.base[0]],
+                     ["report", "--json", self.base[0]], ["dump", self.base[0]]):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                result = subprocess.run([ANALYZE, *map(str, args)], stdout=full, text=True,
+                                        stderr=subprocess.PIPE, check=False)
+            self.assertEqual(result.returncode, EXIT_NOTHING, args)
+            self.assertIn("standard output: No space left on device", result.stderr)
+
     def test_misuse(self):
         for args in ([], [self.base[0]], [self.base[0], self.base[1], self.base[2]],
                      ["--min-effect", "x", self.base[0], self.base[1]], ["--no-such"],
