@@ -67,9 +67,15 @@ static bool is_kept(const struct nspy_prof_kind_view *kind, uint64_t seq)
 
 static void add_kernel(struct nspy_prof_kind_view *kind, const struct nspy_prof_op *op)
 {
-	while (is_kept(kind, op->seq) && kind->kernel_count == NSPY_PROF_KERNELS_KEPT) {
+	/* NCCL numbers no messages: they all have 0. */
+	const uint64_t number = op->what == NSPY_PROF_COLL ? op->seq : op->gpu_start_ns;
+
+	while (is_kept(kind, number) && kind->kernel_count == NSPY_PROF_KERNELS_KEPT) {
 		size_t kept = 0;
 
+		/* One number again and again: nothing that NCCL does, but a file may say so. */
+		if (kind->kernel_mask == UINT64_MAX)
+			return;
 		kind->kernel_mask = kind->kernel_mask << 1 | 1;
 		for (size_t i = 0; i < kind->kernel_count; i++) {
 			if (is_kept(kind, kind->kernels[i].seq))
@@ -77,12 +83,12 @@ static void add_kernel(struct nspy_prof_kind_view *kind, const struct nspy_prof_
 		}
 		kind->kernel_count = kept;
 	}
-	if (!is_kept(kind, op->seq))
+	if (!is_kept(kind, number))
 		return;
 	kind->kernels = nspy_grow(kind->kernels, kind->kernel_count, &kind->kernel_capacity,
 				  sizeof(*kind->kernels));
 	kind->kernels[kind->kernel_count++] = (struct nspy_prof_kernel){
-		.seq = op->seq,
+		.seq = number,
 		.gpu_start_ns = op->gpu_start_ns,
 		.gpu_ns = op->gpu_ns,
 		.saw_start_ns = op->start_ns + op->kernel_first_ns,

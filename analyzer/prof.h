@@ -33,7 +33,7 @@ struct nspy_prof_comm_view {
 
 /* When an operation's kernel ran, on the GPU's clock, and when NCCL's thread on the host saw it. */
 struct nspy_prof_kernel {
-	uint64_t seq;
+	uint64_t seq; /* of a message, which NCCL does not number: gpu_start_ns */
 	uint64_t gpu_start_ns, gpu_ns;
 	uint64_t saw_start_ns, saw_end_ns; /* of the trace */
 };
