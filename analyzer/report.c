@@ -121,12 +121,24 @@ static void add_missing_traces(const struct nspy_report *report, struct nspy_str
 	nspy_add_comm(s, coverage->comm);
 }
 
+static bool has_gpu_times(const struct nspy_attempt *attempt)
+{
+	for (size_t i = 0; attempt && i < attempt->proc_count; i++)
+		for (size_t k = 0; k < attempt->procs[i]->prof.kind_count; k++)
+			if (attempt->procs[i]->prof.kinds[k].exact.count)
+				return true;
+	return false;
+}
+
 void nspy_report_not_seen(const struct nspy_report *report, struct nspy_texts *ret)
 {
 	const struct nspy_coverage *coverage = &report->c.coverage;
 	struct nspy_str s = {0};
 
-	nspy_texts_add(ret, nspy_xstrdup("GPU-side times (host calls only)"));
+	nspy_texts_add(
+		ret, nspy_xstrdup(has_gpu_times(report->attempt)
+					  ? "GPU-side times but those of NCCL's profiler interface"
+					  : "GPU-side times (host calls only)"));
 	if (report->model->clock_error_ns == NSPY_CLOCK_ERROR_UNKNOWN) {
 		nspy_texts_add(ret, nspy_xstrdup("clocks of different hosts are aligned by their "
 						 "system time only"));

@@ -289,17 +289,23 @@ void nspy_state_say_end(void)
 {
 	struct nspy_state state;
 	uint64_t lost = 0;
+	char who[32];
 
 	fill_state(&state, 0);
 	for (int i = NSPY_LOSS_RECORDS_NO_PAGE; i <= NSPY_LOSS_RECORDS_RING; i++)
 		lost += state.loss[i];
 	if (!may_speak() || (nspy_mode_now() != NSPY_MODE_RECORD && !nspy_segment_bytes_written()))
 		return;
+	/* Without a launcher's variables no process knows its rank at this place. */
+	if (nspy_core.id.rank >= 0)
+		(void)snprintf(who, sizeof(who), "rank %d", nspy_core.id.rank);
+	else
+		(void)snprintf(who, sizeof(who), "pid %d", (int)nspy_core.id.pid);
 	nspy_say(NSPY_SAY_INFO,
-		 "rank %d: %llu calls, %llu lost, %llu KiB written, %llu ms of CPU in ncclspy's "
+		 "%s: %llu calls, %llu lost, %llu KiB written, %llu ms of CPU in ncclspy's "
 		 "threads; report: ncclspy-analyze report %.*s",
-		 nspy_core.id.rank < 0 ? 0 : nspy_core.id.rank, (unsigned long long)state.calls,
-		 (unsigned long long)lost, (unsigned long long)nspy_segment_bytes_written() / 1024,
+		 who, (unsigned long long)state.calls, (unsigned long long)lost,
+		 (unsigned long long)nspy_segment_bytes_written() / 1024,
 		 (unsigned long long)(nspy_account_thread_ns() / 1000000u), job_dir_bytes(),
 		 nspy_core.id.dir);
 }

@@ -137,24 +137,18 @@ static void tell_crash(struct nspy_verdict *v, const struct nspy_status *page)
 	nspy_tell_line(v, "%s in thread %" PRIu32, line, signal->tid);
 }
 
-bool nspy_verdict_death(struct nspy_inquiry *q)
+/* The verdict's communicator, and who waits since when, are set. */
+static void tell_death(struct nspy_inquiry *q, uint32_t dead)
 {
 	struct nspy_verdict *v = q->out;
-	uint32_t first = first_death(q, v);
-	const struct nspy_status *page;
-	enum nspy_found_id id;
+	const struct nspy_status *page = &q->scene.pages[dead];
+	enum nspy_found_id id = crashed(page) ? NSPY_FOUND_RANK_CRASHED : NSPY_FOUND_RANK_DIED;
 	char who[160] = "", doing[160] = "", group[96] = "";
 
-	if (first == NSPY_NOWHERE)
-		return false;
-	page = &q->scene.pages[first];
-	(void)needed(q, first, v);
-	id = crashed(page) ? NSPY_FOUND_RANK_CRASHED : NSPY_FOUND_RANK_DIED;
 	nspy_verdict_set(v, id, nspy_mix(page->run_id, NSPY_FOUND_RANK_DIED), v->since_ns);
-	v->note = false;
-	nspy_verdict_blame(v, first);
+	nspy_verdict_blame(v, dead);
 	nspy_tell_rank(who, sizeof(who), page);
-	nspy_tell_doing(doing, sizeof(doing), &q->scene, first);
+	nspy_tell_doing(doing, sizeof(doing), &q->scene, dead);
 	nspy_tell_group(group, sizeof(group), &q->scene, nspy_scene_group(&q->scene, v->comm_key));
 	nspy_tell(v->operation, sizeof(v->operation), "%s", group);
 	nspy_tell(v->headline, sizeof(v->headline), "%s %s; %" PRIu32 " rank%s of %s wait%s", who,
@@ -173,5 +167,33 @@ bool nspy_verdict_death(struct nspy_inquiry *q)
 		nspy_tell_line(v, "last heard of %llu s ago, inside %s",
 			       nspy_seconds(q->scene.now_ns - page->published_ns),
 			       nspy_status_name(page, page->calls_open[0].name));
+}
+
+bool nspy_verdict_death(struct nspy_inquiry *q)
+{
+	uint32_t first = first_death(q, q->out);
+
+	if (first == NSPY_NOWHERE)
+		return false;
+	(void)needed(q, first, q->out);
+	q->out->note = false;
+	tell_death(q, first);
 	return true;
+}
+
+bool nspy_verdict_death_behind(struct nspy_inquiry *q, uint64_t comm_key, uint32_t waiters,
+			       uint64_t since_ns, const uint32_t *blamed, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		const struct nspy_status *page = &q->scene.pages[blamed[i]];
+
+		if (!died(page) || ended_with_others(&q->scene, page))
+			continue;
+		q->out->comm_key = comm_key;
+		q->out->waiters = waiters;
+		q->out->since_ns = since_ns;
+		tell_death(q, blamed[i]);
+		return true;
+	}
+	return false;
 }

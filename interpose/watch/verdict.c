@@ -203,16 +203,20 @@ static enum nspy_found_id hang_id(const struct nspy_inquiry *q, const struct nsp
 
 static bool conclude_missing(struct nspy_inquiry *q, const struct nspy_object *object)
 {
+	const struct nspy_group *group = &q->scene.groups[object->group];
 	struct nspy_verdict *v = q->out;
 	uint64_t since = 0;
 	char who[200] = "";
 
-	if (!long_enough(q, &q->scene.groups[object->group], object->since_ns))
+	if (!long_enough(q, group, object->since_ns))
 		return false;
-	blame_roots(q, object);
 	v->waiters = count_waiting(&q->scene, &since);
+	if (nspy_verdict_death_behind(q, group->key, v->waiters, since,
+				      &q->scene.blamed[object->first_blamed], object->blamed_count))
+		return true;
+	blame_roots(q, object);
 	nspy_verdict_set(v, hang_id(q, object), object_key(&q->scene, object), since);
-	v->comm_key = q->scene.groups[object->group].key;
+	v->comm_key = group->key;
 	v->seq = object->seq;
 	nspy_tell_object(v->operation, sizeof(v->operation), &q->scene, object);
 	nspy_tell_ranks(who, sizeof(who), &q->scene, v->culprits,

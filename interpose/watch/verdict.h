@@ -74,6 +74,10 @@ struct nspy_inquiry {
 
 /* Each returns whether it had something to say. */
 bool nspy_verdict_death(struct nspy_inquiry *q);
+/* One of those who are missing in a communicator has died. Whoever polls shows no wait, only
+ * silence, so this is found late, and how far the dead rank had come its last page may not show. */
+bool nspy_verdict_death_behind(struct nspy_inquiry *q, uint64_t comm_key, uint32_t waiters,
+			       uint64_t since_ns, const uint32_t *blamed, uint32_t count);
 bool nspy_verdict_mismatch(struct nspy_inquiry *q);
 bool nspy_verdict_order(struct nspy_inquiry *q, const struct nspy_group *group);
 

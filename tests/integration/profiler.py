@@ -137,6 +137,7 @@ def test_kinds_of_time_in_report(scratch):
                if op["what"] != "copy_engine"}
         assert ("exact (GPU)" in text) == (version == 6 and words == "kernels"), text
         assert "host callback" in text, text
+        assert ("(host calls only)" in text) != ("exact (GPU)" in text), text
         exact = ops["AllReduce"]["exact_gpu"]
         assert exact["count"] == (4 if version == 6 and words == "kernels" else 0), exact
         if exact["count"]:

@@ -35,11 +35,35 @@ static void test_asked_to_end(void **state)
 	expect(NSPY_FOUND_RANK_DIED, 2);
 }
 
+/* The others poll: no call of theirs is open. The dead rank's last page is of an earlier moment. */
+static void test_died_while_others_poll(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < RANKS; i++) {
+		comms[i][0].enqueued = i == 2 ? 0 : 11;
+		pages[i].last_call_ns = LONG;
+	}
+	pages[2].state = NSPY_STATUS_EXITED;
+	pages[2].exit_code = 42;
+	expect(NSPY_FOUND_RANK_DIED, 2);
+	assert_int_equal(verdict.waiters, RANKS - 1);
+	assert_non_null(strstr(verdict.headline, "exit code 42"));
+	assert_null(strstr(verdict.headline, "#1"));
+	/* It left in order: it is missing. */
+	pages[2].exit_code = 0;
+	expect(NSPY_FOUND_COLLECTIVE_HANG, 2);
+	/* They have been polling for a moment only. */
+	pages[2].exit_code = 42;
+	pages[0].last_call_ns = NOW - 2 * S;
+	assert_int_equal(find(), NSPY_FOUND_NONE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_crashed, setup),
 		cmocka_unit_test_setup(test_asked_to_end, setup),
+		cmocka_unit_test_setup(test_died_while_others_poll, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
