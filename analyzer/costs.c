@@ -13,16 +13,27 @@ struct loss {
 	size_t site; /* place in costs->sites */
 };
 
-struct losses {
-	struct loss *items;
-	size_t count, capacity;
-};
-
 /* The latest time that a process was held up by another one. */
 struct held {
 	uint64_t since_ns, until_ns;
 	uint32_t by; /* proc->index */
 	size_t site; /* what that one was late to */
+};
+
+/* Who is to blame for a loss, and for which part of it another one. */
+struct verdict {
+	uint32_t last; /* proc->index */
+	uint32_t by;   /* whom those who wait now are held up by */
+	size_t site;   /* and what that one was late to */
+	uint64_t passed_ns;
+	struct held held; /* how the last one was itself held up, if passed_ns */
+};
+
+struct losses {
+	struct loss *items;
+	struct verdict *verdicts; /* once they are in order */
+	uint32_t **procs;         /* by place in attempt->comms: index of each member's process */
+	size_t count, capacity;
 };
 
 static int compare_ns(const void *a, const void *b)
@@ -133,62 +144,86 @@ static uint64_t excused(const struct held *held, const struct loss *loss)
 	return held->until_ns - (held->since_ns > from ? held->since_ns : from);
 }
 
-/* Who is to blame for a loss, and for which part of it another one. */
-struct verdict {
-	const struct nspy_proc *last;
-	uint32_t by; /* proc->index: whom those who wait now are held up by */
-	size_t site; /* and what that one was late to */
-	uint64_t passed_ns;
-};
-
 static struct verdict judge(const struct nspy_model *model, const struct loss *loss,
 			    const struct held *held)
 {
-	const struct nspy_proc *last = model->members[loss->round.last_member]->proc;
-	const struct held *mine = &held[last->index];
+	uint32_t last = model->members[loss->round.last_member]->proc->index;
+	const struct held *mine = &held[last];
 	uint64_t passed = excused(mine, loss);
 	bool other = passed * 2 > loss->ns;
 
-	return (struct verdict){last, other ? mine->by : last->index,
-				other ? mine->site : loss->site, passed};
+	return (struct verdict){
+		.last = last,
+		.by = other ? mine->by : last,
+		.site = other ? mine->site : loss->site,
+		.passed_ns = passed,
+		.held = *mine,
+	};
 }
 
-static void hold(const struct nspy_comm *comm, const struct loss *loss,
-		 const struct verdict *verdict, struct held *held)
+/* Those who wait are held up by now. */
+static void hold(const uint32_t *procs, size_t count, const struct loss *loss,
+		 const struct verdict *verdict, struct held *held, uint64_t *waited)
 {
-	for (size_t i = 0; i < comm->member_count; i++) {
-		const struct nspy_proc *proc = comm->members[i]->proc;
+	const struct held now = {loss->round.last_ns - loss->ns, loss->round.last_ns, verdict->by,
+				 verdict->site};
 
-		if (proc != verdict->last)
-			held[proc->index] =
-				(struct held){loss->round.last_ns - loss->ns, loss->round.last_ns,
-					      verdict->by, verdict->site};
+	for (size_t i = 0; i < count; i++) {
+		if (procs[i] == verdict->last)
+			continue;
+		held[procs[i]] = now;
+		waited[procs[i]] += loss->ns;
 	}
 }
 
-static void charge(const struct nspy_model *model, const struct nspy_comm *comm,
-		   const struct loss *loss, struct held *held, struct nspy_costs *ret)
+static void charge(const struct nspy_comm *comm, const struct loss *loss,
+		   const struct verdict *verdict, struct nspy_costs *ret)
 {
-	struct verdict verdict = judge(model, loss, held);
 	uint64_t others = comm->member_count - 1;
 
 	ret->lost_ns += loss->ns * others;
-	ret->passed_ns += verdict.passed_ns * others;
+	ret->passed_ns += verdict->passed_ns * others;
 	ret->by_comm[loss->comm] += loss->ns * others;
-	ret->by_proc[verdict.last->index] += (loss->ns - verdict.passed_ns) * others;
-	ret->sites[loss->site].ns += (loss->ns - verdict.passed_ns) * others;
+	ret->by_proc[verdict->last] += (loss->ns - verdict->passed_ns) * others;
+	ret->sites[loss->site].ns += (loss->ns - verdict->passed_ns) * others;
 	ret->sites[loss->site].rounds++;
-	if (verdict.passed_ns) {
-		const struct held *mine = &held[verdict.last->index];
+	if (!verdict->passed_ns)
+		return;
+	ret->by_proc[verdict->held.by] += verdict->passed_ns * others;
+	ret->sites[verdict->held.site].ns += verdict->passed_ns * others;
+}
 
-		ret->by_proc[mine->by] += verdict.passed_ns * others;
-		ret->sites[mine->site].ns += verdict.passed_ns * others;
+static void charge_all(const struct nspy_model *model, const struct nspy_attempt *attempt,
+		       struct losses *losses, struct nspy_costs *ret)
+{
+	struct held *held = nspy_xcalloc(model->proc_count + 1, sizeof(*held));
+
+	losses->verdicts = nspy_xcalloc(losses->count + 1, sizeof(*losses->verdicts));
+	losses->procs = nspy_xcalloc(attempt->comm_count + 1, sizeof(uint32_t *));
+	for (size_t i = 0; i < losses->count; i++) {
+		const struct loss *loss = &losses->items[i];
+		const struct nspy_comm *comm = attempt->comms[loss->comm];
+		uint32_t **procs = &losses->procs[loss->comm];
+
+		if (!*procs) {
+			*procs = nspy_xcalloc(comm->member_count, sizeof(**procs));
+			for (size_t m = 0; m < comm->member_count; m++)
+				(*procs)[m] = comm->members[m]->proc->index;
+		}
+		losses->verdicts[i] = judge(model, loss, held);
+		charge(comm, loss, &losses->verdicts[i], ret);
+		hold(*procs, comm->member_count, loss, &losses->verdicts[i], held, ret->waited);
 	}
-	for (size_t i = 0; i < comm->member_count; i++) {
-		if (comm->members[i]->proc != verdict.last)
-			ret->waited[comm->members[i]->proc->index] += loss->ns;
-	}
-	hold(comm, loss, &verdict, held);
+	free(held);
+}
+
+static void losses_done(struct losses *losses, size_t comm_count)
+{
+	for (size_t i = 0; i < comm_count; i++)
+		free(losses->procs[i]);
+	free(losses->procs);
+	free(losses->verdicts);
+	free(losses->items);
 }
 
 /* --- when others waited for those that cost most --- */
@@ -231,34 +266,30 @@ static bool *choose_ranks(const struct nspy_model *model, const struct nspy_atte
 	return chosen;
 }
 
-/* Charges once more, to know when; what was charged on is not the last one's time. */
+/* What was charged on is not the last one's time. */
 static void find_windows(const struct nspy_model *model, const struct nspy_attempt *attempt,
 			 const struct losses *losses, struct nspy_costs *ret)
 {
-	struct held *held;
 	bool *chosen;
 
 	if ((double)ret->lost_ns < READ_SHARE_MIN * (double)ret->rank_ns || !ret->lost_ns)
 		return;
-	held = nspy_xcalloc(model->proc_count + 1, sizeof(*held));
 	chosen = choose_ranks(model, attempt, ret);
 	for (size_t i = 0; i < losses->count; i++) {
 		const struct loss *loss = &losses->items[i];
-		const struct nspy_comm *comm = attempt->comms[loss->comm];
-		struct verdict verdict = judge(model, loss, held);
-		const struct held *mine = &held[verdict.last->index];
-		uint64_t from = loss->round.last_ns - loss->ns, others = comm->member_count - 1;
+		const struct verdict *verdict = &losses->verdicts[i];
+		uint64_t others = attempt->comms[loss->comm]->member_count - 1;
+		uint64_t from = loss->round.last_ns - loss->ns;
 
-		if (chosen[verdict.last->index] && verdict.passed_ns) {
-			add_window(ret, verdict.last->index, others, from, mine->since_ns);
-			from = mine->until_ns;
+		if (!chosen[verdict->last])
+			continue;
+		if (verdict->passed_ns) {
+			add_window(ret, verdict->last, others, from, verdict->held.since_ns);
+			from = verdict->held.until_ns;
 		}
-		if (chosen[verdict.last->index])
-			add_window(ret, verdict.last->index, others, from, loss->round.last_ns);
-		hold(comm, loss, &verdict, held);
+		add_window(ret, verdict->last, others, from, loss->round.last_ns);
 	}
 	free(chosen);
-	free(held);
 }
 
 /* --- who waited for whom --- */
@@ -328,15 +359,15 @@ static void choose_nodes(struct nodes *nodes)
 	free(sorted);
 }
 
-static void add_waiting(struct nodes *nodes, const struct nspy_comm *comm,
-			const struct nspy_proc *last, uint32_t late, uint64_t ns)
+static void add_waiting(struct nodes *nodes, const uint32_t *procs, size_t count, uint32_t last,
+			uint32_t late, uint64_t ns)
 {
 	uint32_t row = nodes->row_of[nodes->of_proc[late]];
 	uint64_t *waited = row == NOT_KEPT ? NULL : nodes->ns + row * nodes->count;
 
-	for (size_t i = 0; waited && ns && i < comm->member_count; i++) {
-		if (comm->members[i]->proc != last)
-			waited[nodes->of_proc[comm->members[i]->proc->index]] += ns;
+	for (size_t i = 0; waited && ns && i < count; i++) {
+		if (procs[i] != last)
+			waited[nodes->of_proc[procs[i]]] += ns;
 	}
 }
 
@@ -369,26 +400,24 @@ static void list_links(const struct nodes *nodes, struct nspy_costs *ret)
 		qsort(ret->links, ret->link_count, sizeof(*ret->links), compare_links);
 }
 
-/* Charges once more, now that it is known which nodes cost most. */
 static void find_links(const struct nspy_model *model, const struct nspy_attempt *attempt,
 		       const struct losses *losses, struct nspy_costs *ret)
 {
-	struct held *held = nspy_xcalloc(model->proc_count + 1, sizeof(*held));
 	struct nodes nodes = {0};
 
 	number_nodes(model, attempt, ret, &nodes);
 	choose_nodes(&nodes);
 	for (size_t i = 0; i < losses->count; i++) {
 		const struct loss *loss = &losses->items[i];
-		const struct nspy_comm *comm = attempt->comms[loss->comm];
-		struct verdict verdict = judge(model, loss, held);
+		const struct verdict *verdict = &losses->verdicts[i];
+		const uint32_t *procs = losses->procs[loss->comm];
+		size_t count = attempt->comms[loss->comm]->member_count;
 
-		add_waiting(&nodes, comm, verdict.last, verdict.last->index,
-			    loss->ns - verdict.passed_ns);
-		if (verdict.passed_ns)
-			add_waiting(&nodes, comm, verdict.last, held[verdict.last->index].by,
-				    verdict.passed_ns);
-		hold(comm, loss, &verdict, held);
+		add_waiting(&nodes, procs, count, verdict->last, verdict->last,
+			    loss->ns - verdict->passed_ns);
+		if (verdict->passed_ns)
+			add_waiting(&nodes, procs, count, verdict->last, verdict->held.by,
+				    verdict->passed_ns);
 	}
 	list_links(&nodes, ret);
 	free(nodes.of_proc);
@@ -396,14 +425,12 @@ static void find_links(const struct nspy_model *model, const struct nspy_attempt
 	free(nodes.first);
 	free(nodes.charged);
 	free(nodes.ns);
-	free(held);
 }
 
 void nspy_costs_find(const struct nspy_model *model, const struct nspy_attempt *attempt,
 		     struct nspy_costs *ret)
 {
 	struct nspy_map sites = {0};
-	struct held *held = nspy_xcalloc(model->proc_count + 1, sizeof(*held));
 	struct losses losses = {0};
 
 	*ret = (struct nspy_costs){
@@ -421,13 +448,11 @@ void nspy_costs_find(const struct nspy_model *model, const struct nspy_attempt *
 		collect(model, attempt->comms[i], i, &sites, &losses, ret);
 	if (losses.count)
 		qsort(losses.items, losses.count, sizeof(*losses.items), compare_losses);
-	for (size_t i = 0; i < losses.count; i++)
-		charge(model, attempt->comms[losses.items[i].comm], &losses.items[i], held, ret);
-	free(held);
 	nspy_map_done(&sites);
+	charge_all(model, attempt, &losses, ret);
 	find_links(model, attempt, &losses, ret);
 	find_windows(model, attempt, &losses, ret);
-	free(losses.items);
+	losses_done(&losses, attempt->comm_count);
 }
 
 void nspy_costs_done(struct nspy_costs *costs)

@@ -123,6 +123,45 @@ static void settle_comm(struct nspy_comm *comm)
 	scan_cells(comm);
 }
 
+static int compare_keys(const void *a, const void *b)
+{
+	const struct nspy_comm *x = *(struct nspy_comm *const *)a;
+	const struct nspy_comm *y = *(struct nspy_comm *const *)b;
+
+	return x->key < y->key ? -1 : x->key > y->key;
+}
+
+/* In the order of their first processes, and of each by its own: which thread has read what first
+ * is chance. Those without members are last. */
+static void order_comms(struct nspy_model *model)
+{
+	struct nspy_comm **sorted = nspy_xcalloc(model->comm_count + 1, sizeof(*sorted));
+	struct nspy_map seen = {0};
+	size_t count = 0, known;
+
+	for (size_t p = 0; p < model->proc_count; p++) {
+		const struct nspy_proc *proc = model->procs[p];
+
+		for (size_t m = 0; m < proc->member_count; m++) {
+			struct nspy_comm *comm = proc->members[m] ? proc->members[m]->comm : NULL;
+
+			if (!comm || nspy_map_get(&seen, comm->key))
+				continue;
+			nspy_map_put(&seen, comm->key, comm);
+			sorted[count++] = comm;
+		}
+	}
+	known = count;
+	for (size_t c = 0; c < model->comm_count; c++)
+		if (!nspy_map_get(&seen, model->comms[c]->key))
+			sorted[count++] = model->comms[c];
+	qsort(sorted + known, count - known, sizeof(*sorted), compare_keys);
+	for (size_t c = 0; c < count; c++)
+		model->comms[c] = sorted[c];
+	nspy_map_done(&seen);
+	free(sorted);
+}
+
 void nspy_join_members(struct nspy_model *model)
 {
 	model->members = nspy_xcalloc(model->member_ids, sizeof(struct nspy_member *));
@@ -139,6 +178,7 @@ void nspy_join_members(struct nspy_model *model)
 			add_member(comm_of_key(model, member->cells_key), member);
 		}
 	}
+	order_comms(model);
 	for (size_t c = 0; c < model->comm_count; c++)
 		settle_comm(model->comms[c]);
 	nspy_join_attempts(model);
