@@ -14,7 +14,9 @@ FOLDER = os.environ["STUB_DIR"]
 READS = {"kubectl": {"get", "logs", "exec"}, "scontrol": {"ping", "show", "-o"}, "sinfo": None,
          "sacct": None, "squeue": None, "srun": None, "ssh": None, "systemctl": {"is-active"},
          "aws": {"describe-cluster", "list-cluster-nodes", "list-cluster-events",
-                 "describe-cluster-node", "describe-security-groups", "get-metric-statistics"}}
+                 "describe-cluster-node", "describe-security-groups", "get-metric-statistics",
+                 "filter-log-events", "AWS-StartNonInteractiveCommand"},
+         "session-manager-plugin": set()}
 
 
 def main():

@@ -30,7 +30,7 @@ POD = {"metadata": {"name": "train-0", "namespace": "ml", "labels": {"job-name":
 ITEMS = json.dumps({"items": []})
 ANSWERS = {
     "kubectl_get_pods": json.dumps({"items": [POD]}),
-    "kubectl_get_pods_-o_jsonpath": "ml train-0\nml $(touch%20x)\n",
+    "kubectl_get_pods_-o_jsonpath": "ml train-0 0 1\nml $(touch%20x)\n",
     "kubectl_get_nodes": ITEMS,
     "kubectl_get_events": json.dumps({"items": [{"message": "token=" + SECRET}]}),
     "kubectl_get_services": ITEMS,
@@ -56,6 +56,8 @@ ANSWERS = {
     "aws_sagemaker_describe-cluster-node": json.dumps({"NodeDetails": {"InstanceId": "i-0abc"}}),
     "aws_ec2_describe-security-groups": json.dumps({"SecurityGroups": [
         {"GroupId": "sg-0abc", "IpPermissions": [], "IpPermissionsEgress": []}]}),
+    "aws_logs": "LifecycleConfig/g/i-0abc\tError: mount failed, password=" + SECRET + "\n",
+    "aws_sagemaker_describe-cluster_c_us-west-2_ClusterArn": "arn:aws:sagemaker:us-west-2:1:cluster/c1d2\n",
     "aws_cloudwatch": json.dumps({"Label": "DiskIopsUtilization", "Datapoints": [
         {"Average": 99}, {"Average": 98}, {"Average": 97}]}),
 }
@@ -132,6 +134,9 @@ class Collect(unittest.TestCase):
             self.assertEqual(f.read(), "JobId=7 JobName=x JobState=RUNNING Reason=None WorkDir=/x\n")
         with open(self.out + "/logs/ml.train-0.log", encoding="utf-8") as f:
             self.assertIn("NCCL INFO Bootstrap : Using eth0:10.0.0.7<0>", f.read())
+        with open(self.out + "/logs/set-up.log", encoding="utf-8") as f:
+            self.assertIn("mount failed", f.read())
+        self.assertIn("logs/ml.train-0.previous.log", manifest)
         with tarfile.open(self.out + ".tar.gz") as tar:
             self.assertIn("bundle/manifest.txt", tar.getnames())
         self.asked_within_scope()
@@ -168,6 +173,25 @@ class Collect(unittest.TestCase):
         self.run_script("-o", self.out, "--node", "gpu1,gpu2")
         self.assertEqual(self.manifest()["snapshots/gpu2.json"], "ok")
         self.assertIn("GPU_HEALTH", self.report())
+
+    def test_nodes_by_systems_manager(self):
+        answers = dict(ANSWERS)
+        answers["aws_sagemaker_list-cluster-nodes_c_us-west-2_ClusterNodeSummaries"] = (
+            "g1\ti-0abc\ng1\ti-0$(x)\ng1\ti-0def\n")
+        shot = json.dumps(json.loads(ANSWERS["kubectl_exec"]), indent=1)
+        answers["aws_ssm"] = ("\nStarting session with SessionId: x-1\r\n" + shot.replace("\n", "\r\n") +
+                              "\r\n\r\nExiting session with sessionId: x-1.\r\n")
+        self.stubs(answers, ["aws", "session-manager-plugin"])
+        self.run_script("-o", self.out, "--cluster", "c", "--region=us-west-2", "--ssm", "--node", "i-0abc")
+        manifest = self.manifest()
+        self.assertEqual(manifest["snapshots/i-0abc.json"], "ok")
+        self.assertFalse([name for name in manifest if "i-0def" in name or "$" in name], manifest)
+        self.assertIn("GPU_HEALTH", self.report())
+        with open(self.root + "/answers/asked", encoding="utf-8") as f:
+            self.assertIn("--target sagemaker-cluster:c1d2_g1-i-0abc", f.read())
+        os.remove(self.bin + "/session-manager-plugin")
+        shutil.rmtree(self.out)
+        self.assertIn("--ssm needs aws", self.run_script("-o", self.out, "--cluster", "c", "--region=r", "--ssm"))
 
     def test_usage(self):
         for bad in ([], ["-o", self.out, "--job", "7;rm"], ["-o", self.out, "--node", "-oProxyCommand=x"],

@@ -21,9 +21,9 @@ static int64_t now_ms(void)
 }
 
 /* Until the child closes its end. */
-static ssize_t take(int fd, char *buf, size_t bytes)
+static ssize_t take(int fd, char *buf, size_t bytes, int deadline_ms)
 {
-	int64_t until = now_ms() + SNAP_DEADLINE_MS, left;
+	int64_t until = now_ms() + deadline_ms, left;
 	size_t have = 0;
 
 	while ((left = until - now_ms()) > 0) {
@@ -44,7 +44,8 @@ static ssize_t take(int fd, char *buf, size_t bytes)
 	return -ETIMEDOUT;
 }
 
-ssize_t snap_child(void (*fn)(int fd, const void *arg), const void *arg, void *buf, size_t bytes)
+ssize_t snap_child(void (*fn)(int fd, const void *arg), const void *arg, void *buf, size_t bytes,
+		   int deadline_ms)
 {
 	int fds[2];
 	ssize_t got;
@@ -64,7 +65,7 @@ ssize_t snap_child(void (*fn)(int fd, const void *arg), const void *arg, void *b
 		close(fds[0]);
 		return -EAGAIN;
 	}
-	got = take(fds[0], buf, bytes);
+	got = take(fds[0], buf, bytes, deadline_ms);
 	close(fds[0]);
 	kill(pid, SIGKILL);
 	for (int tries = 0; waitpid(pid, NULL, WNOHANG) == 0 && tries < 20; tries++)

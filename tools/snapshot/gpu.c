@@ -125,7 +125,7 @@ static void take_nvml(struct snap *s, size_t on_bus)
 
 	if (!answer)
 		return;
-	got = snap_child(gpu_ask_nvml, s->nvml, answer, sizeof(*answer));
+	got = snap_child(gpu_ask_nvml, s->nvml, answer, sizeof(*answer), SNAP_DEADLINE_MS);
 	if (got == -ETIMEDOUT) {
 		snap_check(s, SNAP_CONCERN, "GPU_HEALTH",
 			   "NVML does not answer within %d s: the driver or a GPU hangs",

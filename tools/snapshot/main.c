@@ -8,7 +8,7 @@
 #define EXIT_USAGE    2
 #define EXIT_INTERNAL 4
 
-enum { OPT_JSON = 256, OPT_ROOT, OPT_AFTER, OPT_INTERVAL, OPT_NVML };
+enum { OPT_JSON = 256, OPT_ROOT, OPT_AFTER, OPT_INTERVAL, OPT_NVML, OPT_TOOLS };
 
 static const struct option long_options[] = {
 	{"json", no_argument, NULL, OPT_JSON},
@@ -16,6 +16,7 @@ static const struct option long_options[] = {
 	{"after", required_argument, NULL, OPT_AFTER},
 	{"interval", required_argument, NULL, OPT_INTERVAL},
 	{"nvml", required_argument, NULL, OPT_NVML},
+	{"tools", no_argument, NULL, OPT_TOOLS},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},
 	{0},
@@ -33,6 +34,7 @@ static void usage(FILE *out)
 	      "Options:\n"
 	      "      --json          machine-readable output\n"
 	      "      --interval SEC  time between two readings of counters (default: 1)\n"
+	      "      --tools         also ask nvidia-smi, fi_info, lspci and lfs (10 s each)\n"
 	      "      --nvml FILE     load this instead of libnvidia-ml.so.1\n"
 	      "      --root DIR      read a recorded tree instead of this host\n"
 	      "      --after DIR     with --root: tree for the second reading of counters\n"
@@ -84,6 +86,8 @@ static int take(struct snap *s, bool json)
 	snap_kernel_log(s);
 	snap_net(s);
 	snap_gpu(s);
+	if (s->tools)
+		snap_probes(s);
 	snap_counters_end(s, counters);
 	if (json)
 		rc = snap_print_json(s, stdout);
@@ -112,6 +116,8 @@ int main(int argc, char **argv)
 		}
 		if (opt == OPT_JSON) {
 			json = true;
+		} else if (opt == OPT_TOOLS && !compare) {
+			s.tools = true;
 		} else if (opt == '?') {
 			return bad_usage();
 		} else if (compare || !set_option(&s, opt, optarg)) {

@@ -99,7 +99,7 @@ static bool fill_of(struct snap *s, const struct mount *mount, struct fill *ret)
 		*ret = (struct fill){numbers[0], numbers[1], numbers[2], numbers[3], true};
 		return true;
 	}
-	got = snap_child(ask, mount->path, ret, sizeof(*ret));
+	got = snap_child(ask, mount->path, ret, sizeof(*ret), SNAP_DEADLINE_MS);
 	if (got == -ETIMEDOUT)
 		snap_check(s, SNAP_CONCERN, "MOUNT_UNRESPONSIVE",
 			   "%s (%s) does not answer within %d s", mount->path, mount->type,

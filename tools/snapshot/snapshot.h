@@ -19,9 +19,10 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#define SNAP_SCHEMA      "ncclspy.snapshot/1"
-#define SNAP_DEADLINE_MS 2000 /* for what a broken driver or file server may block */
-#define SNAP_PATH_MAX    1024
+#define SNAP_SCHEMA           "ncclspy.snapshot/1"
+#define SNAP_DEADLINE_MS      2000  /* for what a broken driver or file server may block */
+#define SNAP_TOOL_DEADLINE_MS 10000 /* for a program of the vendor's */
+#define SNAP_PATH_MAX         1024
 
 enum snap_status { SNAP_OK, SNAP_INFO, SNAP_CONCERN };
 
@@ -54,6 +55,7 @@ struct snap {
 	const char *nvml;  /* library to load */
 	unsigned interval_ms;
 	bool container;
+	bool tools; /* ask other programs too */
 	struct snap_fact *facts;
 	size_t fact_count, fact_capacity;
 	struct snap_check *checks;
@@ -95,10 +97,11 @@ bool snap_starts(const char *text, const char *with);
 
 /* --- child.c --- */
 /*
- * Runs fn in a child process and takes what it writes to the pipe, within SNAP_DEADLINE_MS.
+ * Runs fn in a child process and takes what it writes to the pipe, within the deadline.
  * Bytes, -ETIMEDOUT (the child is killed and left behind if it cannot die), or negative errno.
  */
-ssize_t snap_child(void (*fn)(int fd, const void *arg), const void *arg, void *buf, size_t bytes);
+ssize_t snap_child(void (*fn)(int fd, const void *arg), const void *arg, void *buf, size_t bytes,
+		   int deadline_ms);
 
 /* --- what is looked at; each adds facts, checks and what was not to be had --- */
 void snap_host(struct snap *s);
@@ -107,6 +110,7 @@ void snap_mounts(struct snap *s);
 void snap_kernel_log(struct snap *s);
 void snap_net(struct snap *s);
 void snap_gpu(struct snap *s);
+void snap_probes(struct snap *s); /* after all others: reads their facts */
 /* Counters at the beginning, and what they did until the end. */
 struct snap_counters;
 struct snap_counters *snap_counters_begin(const struct snap *s);
