@@ -13,12 +13,15 @@ PROGRAMS = {
     "ncclspy-stacks": ("tools/stacks/", "docs/man/ncclspy-stacks.1.scd"),
     "ncclspy-top": ("tools/top/", "docs/man/ncclspy-top.1.scd"),
     "ncclspy-analyze": ("analyzer/", "docs/man/ncclspy-analyze.1.scd"),
+    "ncclspy-collect": ("tools/collect/ncclspy-collect", "docs/man/ncclspy-collect.1.scd"),
 }
 COMPLETIONS = ["tools/completions/bash/{}", "tools/completions/zsh/_{}",
                "tools/completions/fish/{}.fish"]
 # Used by the program on itself.
 HIDDEN = {"probe"}
 TABLE_LINE = re.compile(r'\{[\s\\]*"([a-z][a-z0-9-]+)",\s*(?:no|required|optional)_argument\b')
+# Of a shell script: the branches of its parser.
+BRANCH = re.compile(r"(?<![\w'\"-])--([a-z][a-z0-9-]+)(?= \||\))")
 # Bold is this project's; examples show other programs' options in plain text.
 DESCRIBED = re.compile(r"\*--([a-z][a-z0-9-]+)\*")
 
@@ -29,8 +32,16 @@ _FULL = {
     "tools/completions/zsh/_ncclspy-run": "--output\n",
     "tools/completions/fish/ncclspy-run.fish": "complete -l output\n",
 }
-GOOD = _FULL
+_SHELL = {
+    "tools/collect/ncclspy-collect": "    --tar         pack it\n    case $1 in\n    -t | --tar) TAR=1 ;;\n",
+    "docs/man/ncclspy-collect.1.scd": "*--tar*\n",
+    "tools/completions/bash/ncclspy-collect": "--tar\n",
+    "tools/completions/zsh/_ncclspy-collect": "--tar\n",
+    "tools/completions/fish/ncclspy-collect.fish": "complete -l tar\n",
+}
+GOOD = dict(_FULL, **_SHELL)
 BAD = [dict(_FULL, **{path: "nothing\n"}) for path in _FULL if path != "tools/run/main.c"] + [
+    dict(_SHELL, **{path: "nothing\n"}) for path in _SHELL if path != "tools/collect/ncclspy-collect"] + [
     dict(_FULL, **{"tools/run/main.c": '{"output", required_argument, NULL, 0},\n'}),
     dict(_FULL, **{"docs/man/ncclspy-run.1.scd": "*--output* *--gone*\n"}),
 ]
@@ -39,6 +50,9 @@ BAD = [dict(_FULL, **{path: "nothing\n"}) for path in _FULL if path != "tools/ru
 def table(root, folder):
     """Options of the tables and the text of all the program's sources."""
     options, text = set(), ""
+    if not folder.endswith("/"):
+        text = lintlib.read(root, folder) or ""
+        return set(BRANCH.findall(text)), text
     for path in lintlib.files(root, ".c", ".h"):
         if path.startswith(folder):
             text += lintlib.read(root, path) or ""
