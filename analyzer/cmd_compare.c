@@ -146,6 +146,13 @@ static int parse(int argc, char **argv, struct options *options)
 	if (!nspy_exports_apart(&options->exports, options->json))
 		return nspy_cmd_try_help(&nspy_cmd_compare);
 	count = argc - optind;
+	if (count >= 1 && options->save && !options->base_count && !options->automatic &&
+	    (options->json || nspy_exports_any(&options->exports))) {
+		fputs("ncclspy-analyze: --save-baseline without --base or --baseline compares "
+		      "nothing: there is nothing to write in another form\n",
+		      stderr);
+		return nspy_cmd_try_help(&nspy_cmd_compare);
+	}
 	if (count >= 1 && (options->save || options->base_count || options->automatic))
 		return -1;
 	if (count == 2)

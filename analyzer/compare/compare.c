@@ -380,12 +380,51 @@ static void find_node(struct nspy_comparison *c)
 	}
 }
 
+/* As a file keeps numbers. */
+static bool nearly(double a, double b)
+{
+	return fabs(a - b) <= 1e-6 * fabs(a);
+}
+
+static bool same_run(const struct nspy_run *a, const struct nspy_run *b)
+{
+	if (a->start_ns != b->start_ns || a->ranks != b->ranks || strcmp(a->job, b->job) != 0 ||
+	    a->metric_count != b->metric_count || !nearly(a->lost_ns, b->lost_ns))
+		return false;
+	for (size_t i = 0; i < a->metric_count; i++) {
+		if (!nearly(a->metrics[i].ns.center, b->metrics[i].ns.center))
+			return false;
+	}
+	return true;
+}
+
+/* One run on both sides hides what changed. */
+static void find_same_runs(struct nspy_comparison *c)
+{
+	for (size_t i = 0; i < c->now->count; i++) {
+		const struct nspy_run *now = &c->now->items[i];
+
+		for (size_t k = 0; k < c->base->count; k++) {
+			const struct nspy_run *base = &c->base->items[k];
+
+			if (!same_run(now, base))
+				continue;
+			nspy_texts_add(&c->reasons,
+				       nspy_xasprintf("job %s is on both sides: a run compared "
+						      "with itself shows no change",
+						      now->job));
+			break;
+		}
+	}
+}
+
 void nspy_compare(const struct nspy_runs *base, const struct nspy_runs *now,
 		  const struct nspy_compare_options *options, struct nspy_comparison *ret)
 {
 	*ret = (struct nspy_comparison){.base = base, .now = now, .options = *options};
 	ret->run_variation = base->count + now->count > 2;
 	ret->comparable = same_size(ret);
+	find_same_runs(ret);
 	if (ret->comparable) {
 		make_rows(ret);
 		decide_all(ret);

@@ -121,8 +121,12 @@ static void tell_suspects(struct nspy_finding *finding, const struct nspy_compar
 		nspy_finding_detail(finding, "changed too: %s", c->differences.text[i]);
 	if (count > SUSPECTS_MAX)
 		nspy_finding_detail(finding, "and %zu more differences", count - SUSPECTS_MAX);
-	if (!count)
-		nspy_finding_detail(finding, "no recorded setting, version or node differs");
+	finding->action = "undo what changed, one thing at a time, the first one named first";
+	if (count)
+		return;
+	nspy_finding_detail(finding, "no recorded setting, version or node differs");
+	finding->action = "run the earlier version again on these nodes: if it is as slow now, the "
+			  "cluster changed, else the code";
 }
 
 /* Beside a step that takes longer they are evidence, without one a note. */

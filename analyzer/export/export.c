@@ -64,6 +64,15 @@ bool nspy_exports_to_stdout(const struct nspy_exports *exports)
 	return false;
 }
 
+bool nspy_exports_any(const struct nspy_exports *exports)
+{
+	for (size_t i = 0; i < nspy_array_size(forms); i++) {
+		if (file_of(exports, i))
+			return true;
+	}
+	return false;
+}
+
 bool nspy_exports_apart(const struct nspy_exports *exports, bool json)
 {
 	for (size_t i = 0; i < nspy_array_size(forms); i++) {

@@ -39,6 +39,7 @@ struct nspy_exports {
 
 /* Takes an option if it is one of these. */
 bool nspy_exports_take(struct nspy_exports *exports, int opt, const char *value);
+bool nspy_exports_any(const struct nspy_exports *exports);
 /* False, and said, if two forms would go to one place; json is standard output too. */
 bool nspy_exports_apart(const struct nspy_exports *exports, bool json);
 /* Whether standard output is taken, so that nothing else may go there. */

@@ -87,6 +87,30 @@ class Compare(unittest.TestCase):
         self.assertEqual(compare("--fail-on", "P2", self.base[0], self.slower[0]).returncode,
                          EXIT_FINDING)
 
+    def test_one_run_on_both_sides(self):
+        words = "a run compared with itself"
+        self.assertIn(words, compare(self.base[0], self.base[0]).stdout)
+        self.assertIn(words, compare("--base", self.base[0], "--base", self.base[1],
+                                     self.same[0], self.base[1]).stdout)
+        saved = self.root / "itself.nspyb"
+        compare("--save-baseline", saved, self.base[0])
+        self.assertIn(words, compare(saved, self.base[0]).stdout)
+        self.assertNotIn(words, compare(*bases(self.base), *self.same).stdout)
+
+    def test_advice(self):
+        """It names what there is to do, not a thing that is not there."""
+        def finding(*args):
+            return json.loads(compare("--json", *args).stdout)["findings"][0]
+        self.assertIn("run the earlier version again", finding(*bases(self.base), *self.slower)["action"])
+        self.assertIn("of that node", finding(*bases(self.base), *self.node)["action"])
+        changed = self.root / "changed.nspyb"
+        compare("--save-baseline", changed, *self.slower)
+        document = json.loads(changed.read_text("utf-8"))
+        for run in document["runs"]:
+            run["facts"]["env.NCCL_ALGO"] = "Ring"
+        changed.write_text(json.dumps(document), "utf-8")
+        self.assertIn("undo what changed", finding(*bases(self.base), changed)["action"])
+
     def test_other_world_size(self):
         large = self.run_job("large", 1, ranks=32)
         result = compare(self.base[0], large)
@@ -278,7 +302,9 @@ class Compare(unittest.TestCase):
     def test_misuse(self):
         for args in ([], [self.base[0]], [self.base[0], self.base[1], self.base[2]],
                      ["--min-effect", "x", self.base[0], self.base[1]], ["--no-such"],
-                     ["--base", self.base[0]]):
+                     ["--base", self.base[0]],
+                     ["--save-baseline", self.root / "x", "--html", self.root / "y", self.base[0]],
+                     ["--save-baseline", self.root / "x", "--json", self.base[0]]):
             result = compare(*args)
             self.assertEqual(result.returncode, EXIT_USAGE, args)
             self.assertIn("--help", result.stderr)
