@@ -20,9 +20,11 @@
 #include "init.h"
 #include "null_api.h"
 #include "trace_reader.h"
+#include "writer.h"
 
 #define SERIALS_MAX 4096u
 #define COMMS       64u
+#define WRITER_MS   100000u
 
 static int calls_per_thread;
 static bool race;
@@ -191,6 +193,8 @@ int main(int argc, char **argv)
 	}
 	run_threads(threads, rounds);
 	nspy_stop(0);
+	/* A job's end waits for the writer a moment only; here everything is to be read back. */
+	(void)nspy_writer_stop(WRITER_MS);
 
 	made_per_thread = calls_per_thread + calls_per_thread / 10 * 3;
 	if (race)
