@@ -10,7 +10,8 @@ set -eu
 ARCH=$1 SRC=$2 TREE=$3 CACHE=$4
 GLIBC=2.28
 TOOLS="analyzer/ncclspy-analyze tools/run/ncclspy-run tools/top/ncclspy-top
-    tools/snapshot/ncclspy-snapshot tools/ctl/ncclspy-ctl tools/collect/ncclspy-redact"
+    tools/snapshot/ncclspy-snapshot tools/ctl/ncclspy-ctl tools/collect/ncclspy-redact
+    interpose/ncclspy-probe"
 PATH=/usr/bin:$PATH
 export PATH
 unset CFLAGS LDFLAGS CC || true
@@ -72,7 +73,8 @@ meson setup "build-tools-$ARCH" --cross-file "$prefix/cross.ini" --prefix=/usr -
 # shellcheck disable=SC2086 # a list of targets
 ninja -C "build-tools-$ARCH" $TOOLS
 for tool in $TOOLS; do
-    install -m 755 "build-tools-$ARCH/$tool" "$TREE/usr/bin/"
+    place=$(find "$TREE/usr" -type f -name "$(basename "$tool")" ! -path '*/completions/*' -perm -100)
+    install -m 755 "build-tools-$ARCH/$tool" "$place"
 done
 
 find "$TREE/usr" -type f | while read -r file; do
