@@ -14,7 +14,7 @@ SOURCE=$(cd "$(dirname "$0")/.." && pwd)
 BUILD=${NSPY_BUILD:-$SOURCE/build}
 MESON_MIN=1.0.0
 
-PACKAGES="gcc libc6-dev meson ninja-build pkg-config python3 python3-jsonschema binutils
+PACKAGES="gcc libc6-dev meson ninja-build pkg-config python3 python3-jsonschema python3-yaml binutils
     libzstd-dev libxxhash-dev libcjson-dev libcmocka-dev zlib1g-dev scdoc libfabric-dev libfabric-bin
     libibverbs-dev libunwind-dev liblzma-dev libjs-chart.js"
 # Sanitizers and fuzzing, style, the other architecture, the competitor of the benchmark.
