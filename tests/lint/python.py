@@ -9,7 +9,7 @@ import lintlib
 CHECK = "Python files parse on 3.8 and later and import the standard library or their neighbours"
 
 # Used by one test, or an example, if it is installed; the test says otherwise that it is skipped.
-OPTIONAL = {"jsonschema", "duckdb"}
+OPTIONAL = {"jsonschema", "kubernetes_validate", "yaml", "duckdb"}
 # sys.stdlib_module_names is of 3.10; before that the check is left to a newer Python.
 STANDARD = getattr(sys, "stdlib_module_names", None)
 
