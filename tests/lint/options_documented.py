@@ -13,6 +13,7 @@ PROGRAMS = {
     "ncclspy-stacks": ("tools/stacks/", "docs/man/ncclspy-stacks.1.scd"),
     "ncclspy-top": ("tools/top/", "docs/man/ncclspy-top.1.scd"),
     "ncclspy-analyze": ("analyzer/", "docs/man/ncclspy-analyze.1.scd"),
+    "ncclspy-clean": ("tools/clean/ncclspy-clean", "docs/man/ncclspy-clean.1.scd"),
     "ncclspy-collect": ("tools/collect/ncclspy-collect", "docs/man/ncclspy-collect.1.scd"),
 }
 COMPLETIONS = ["tools/completions/bash/{}", "tools/completions/zsh/_{}",

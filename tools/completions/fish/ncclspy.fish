@@ -5,6 +5,7 @@ complete -c ncclspy -n __fish_use_subcommand -x -a compare -d 'is a run slower t
 complete -c ncclspy -n __fish_use_subcommand -x -a logs -d 'the same as report from logs and dumps'
 complete -c ncclspy -n __fish_use_subcommand -x -a top -d 'the ranks of a running job, live'
 complete -c ncclspy -n __fish_use_subcommand -x -a stacks -d 'where processes stand'
+complete -c ncclspy -n __fish_use_subcommand -x -a clean -d 'remove the traces of old jobs'
 complete -c ncclspy -n __fish_use_subcommand -x -a snapshot -d 'the state of this host'
 complete -c ncclspy -n __fish_use_subcommand -x -a collect -d 'what the cluster knows, into a bundle'
 complete -c ncclspy -n __fish_use_subcommand -x -a explain -d 'a finding, its causes and checks'
