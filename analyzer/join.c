@@ -135,7 +135,7 @@ static int compare_keys(const void *a, const void *b)
  * is chance. Those without members are last. */
 static void order_comms(struct nspy_model *model)
 {
-	struct nspy_comm **sorted = nspy_xcalloc(model->comm_count + 1, sizeof(*sorted));
+	struct nspy_comm **sorted = nspy_xcalloc(model->comm_count + 1, sizeof(struct nspy_comm *));
 	struct nspy_map seen = {0};
 	size_t count = 0, known;
 
@@ -155,7 +155,7 @@ static void order_comms(struct nspy_model *model)
 	for (size_t c = 0; c < model->comm_count; c++)
 		if (!nspy_map_get(&seen, model->comms[c]->key))
 			sorted[count++] = model->comms[c];
-	qsort(sorted + known, count - known, sizeof(*sorted), compare_keys);
+	qsort(sorted + known, count - known, sizeof(struct nspy_comm *), compare_keys);
 	for (size_t c = 0; c < count; c++)
 		model->comms[c] = sorted[c];
 	nspy_map_done(&seen);

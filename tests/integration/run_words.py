@@ -92,6 +92,23 @@ def test_check_of_a_program(scratch):
     assert not os.path.exists(scratch.traces), "--check must leave nothing behind"
 
 
+def test_dry_run(scratch):
+    """What is printed is what a shell runs, with the same effect; nothing is run or written by it."""
+    harness.need(RUN, harness.LIBRARY)
+    words = ["sh", "-c", 'printf "%s|" "$LD_PRELOAD" "$NCCLSPY_DIR" "$NCCLSPY_JOB" "$0" "$1"', "it's", "a b"]
+    options = ["-o", scratch.file("out x"), "--job", "j"]
+    plain = {}  # the harness removes ncclspy's variables
+    line = scratch.run([RUN, *options, "--dry-run", "--", *words], plain).ok().out
+    assert line.count("\n") == 1 and line.startswith("env ") and " LD_PRELOAD=" in line, line
+    assert not os.path.exists(scratch.file("out x")), line
+    shown = scratch.run(["sh", "-c", line], plain).ok().out
+    assert shown == scratch.run([RUN, *options, "-q", "--", *words], plain).ok().out, shown
+    assert "it's|a b|" in shown and "/out x|j|" in shown, shown
+    off = scratch.run([RUN, *options, "--dry-run", "--", "true"], dict(plain, NCCLSPY="0")).ok().out
+    assert off == "env true\n", off
+    assert scratch.run([RUN, "--dry-run"], plain).status == 125
+
+
 def test_check_of_what_cannot_work(scratch):
     harness.need(LIBRARY)
     assert tagged(check(scratch, "--", "no-such-program"), "FAIL")

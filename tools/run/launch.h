@@ -24,6 +24,7 @@ struct nspy_launch {
 	const char *job;           /* --job */
 	const char *library;       /* --lib */
 	bool check;                /* --check: look, do not run */
+	bool dry_run;              /* --dry-run: say what would be run */
 	bool quiet;                /* --quiet */
 	bool verbose;              /* --verbose */
 	char *const *command;      /* NULL-terminated; NULL = none */
@@ -51,6 +52,14 @@ bool nspy_switched_off(void);
 
 /* Puts LD_PRELOAD and the NCCLSPY_* variables of the options into this process's environment. */
 int nspy_apply_environment(const struct nspy_launch *launch);
+
+/* --- dry_run.c --- */
+
+/* The variables as they are now; the strings stay the environment's. NULL: no memory. Caller frees.
+ */
+char **nspy_environment_copy(void);
+/* Prints the command with the variables that are new since before, as one line for a shell. */
+int nspy_print_launch(char *const *before, char *const *command);
 
 /*
  * If the command starts its ranks on other machines or in other containers (srun, mpirun, kubectl

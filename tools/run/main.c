@@ -11,13 +11,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { OPTION_PROBE = 256, OPTION_JOB, OPTION_LIB, OPTION_CHECK };
+enum { OPTION_PROBE = 256, OPTION_JOB, OPTION_LIB, OPTION_CHECK, OPTION_DRY_RUN };
 
 static const struct option options[] = {
 	{"output", required_argument, NULL, 'o'},
 	{"job", required_argument, NULL, OPTION_JOB},
 	{"lib", required_argument, NULL, OPTION_LIB},
 	{"check", no_argument, NULL, OPTION_CHECK},
+	{"dry-run", no_argument, NULL, OPTION_DRY_RUN},
 	{"quiet", no_argument, NULL, 'q'},
 	{"verbose", no_argument, NULL, 'v'},
 	{"help", no_argument, NULL, 'h'},
@@ -37,6 +38,7 @@ static const char help[] =
 	"      --job ID       name of the job, the same on all its ranks (sets NCCLSPY_JOB)\n"
 	"      --lib FILE     preload this libncclspy.so instead of the one beside ncclspy-run\n"
 	"      --check        do not run COMMAND; say what would be seen of it and what not\n"
+	"      --dry-run      do not run COMMAND; print it with the variables it would get\n"
 	"  -q, --quiet        nothing on stderr, files only (sets NCCLSPY_QUIET=1)\n"
 	"  -v, --verbose      say what is done, and why when no NCCL call was seen\n"
 	"  -V, --version      print the version\n"
@@ -92,6 +94,9 @@ static void parse(int argc, char **argv, struct nspy_launch *launch)
 			break;
 		case OPTION_CHECK:
 			launch->check = true;
+			break;
+		case OPTION_DRY_RUN:
+			launch->dry_run = true;
 			break;
 		case 'q':
 			launch->quiet = true;
@@ -215,6 +220,7 @@ int main(int argc, char **argv)
 {
 	static struct nspy_launch launch;
 	uint64_t started_real_ns = real_ns();
+	char **before = nspy_environment_copy();
 	struct nspy_child child;
 	int library_error, rc;
 
@@ -226,6 +232,9 @@ int main(int argc, char **argv)
 	find_paths(&launch, &library_error);
 	if (launch.check)
 		return nspy_check(&launch, library_error);
+	if (launch.dry_run && (!before || nspy_switched_off()))
+		return before && nspy_print_launch(before, launch.command) == 0 ? 0
+										: NSPY_RUN_FAILED;
 	if (nspy_switched_off()) {
 		/* Final: not even a process of ours in between. */
 		(void)execvp(launch.command[0], launch.command);
@@ -237,6 +246,9 @@ int main(int argc, char **argv)
 		(void)fprintf(stderr, "ncclspy-run: environment: %s\n", strerror(-rc));
 		return NSPY_RUN_FAILED;
 	}
+	if (launch.dry_run)
+		return nspy_print_launch(before, launch.command) == 0 ? 0 : NSPY_RUN_FAILED;
+	free(before);
 	rc = nspy_run_child(launch.command, &child);
 	if (rc < 0)
 		cannot_execute(launch.command[0], rc);

@@ -2,6 +2,7 @@
 complete -c ncclspy-run -s o -l output -r -F -d 'write traces below this directory'
 complete -c ncclspy-run -l job -x -d 'name of the job, the same on all its ranks'
 complete -c ncclspy-run -l lib -r -F -d 'preload this libncclspy.so'
+complete -c ncclspy-run -l dry-run -d 'do not run the command; print it'
 complete -c ncclspy-run -l check -d 'do not run the command; say what would be seen of it'
 complete -c ncclspy-run -s q -l quiet -d 'nothing on stderr, files only'
 complete -c ncclspy-run -s v -l verbose -d 'say what is done'
