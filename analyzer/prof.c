@@ -93,6 +93,9 @@ static void add_kernel(struct nspy_prof_kind_view *kind, const struct nspy_prof_
 		.gpu_ns = op->gpu_ns,
 		.saw_start_ns = op->start_ns + op->kernel_first_ns,
 		.saw_end_ns = op->start_ns + op->kernel_last_ns,
+		.queued_ns = op->kernel_first_ns,
+		.count = op->count,
+		.datatype = op->datatype,
 	};
 }
 

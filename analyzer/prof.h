@@ -36,6 +36,9 @@ struct nspy_prof_kernel {
 	uint64_t seq; /* of a message, which NCCL does not number: gpu_start_ns */
 	uint64_t gpu_start_ns, gpu_ns;
 	uint64_t saw_start_ns, saw_end_ns; /* of the trace */
+	uint64_t queued_ns; /* from the call until it was seen to run, host callback */
+	uint64_t count;     /* elements, as NCCL tells them */
+	uint32_t datatype;  /* ncclDataType_t, or NSPY_DATATYPE_NONE */
 };
 
 /* Operations of one function on one communicator. */

@@ -214,6 +214,7 @@ cJSON *nspy_report_json(const struct nspy_report *report)
 	cJSON_AddItemToObject(object, "bandwidth", nspy_report_bandwidth_json(report));
 	cJSON_AddItemToObject(object, "network", nspy_report_network_json(report));
 	cJSON_AddItemToObject(object, "profiler", nspy_report_profiler_json(report));
+	cJSON_AddItemToObject(object, "gpu_time", nspy_report_gpu_json(report));
 	cJSON_AddItemToObject(object, "stacks", nspy_report_stacks_json(report));
 	cJSON_AddItemToObject(object, "warnings", texts(&warn));
 	cJSON_AddItemToObject(object, "notes", texts(&info));

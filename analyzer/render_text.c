@@ -190,6 +190,7 @@ static void print_remarks(const struct nspy_report *report, FILE *out, const str
 	nspy_report_costs(report, &info);
 	nspy_report_bandwidth(report, &info);
 	nspy_report_network(report, &info);
+	nspy_report_gpu(report, &info);
 	nspy_report_profiler(report, &info);
 	for (size_t i = 0; i < warn.count; i++) {
 		tag(out, paint->warn, "WARN", paint->off);

@@ -89,6 +89,10 @@ struct cJSON *nspy_report_bandwidth_json(const struct nspy_report *report);
 void nspy_report_profiler(const struct nspy_report *report, struct nspy_texts *ret);
 struct cJSON *nspy_report_profiler_json(const struct nspy_report *report);
 
+/* Lines about what collectives spent on the GPU; none without kernel events of that interface. */
+void nspy_report_gpu(const struct nspy_report *report, struct nspy_texts *ret);
+struct cJSON *nspy_report_gpu_json(const struct nspy_report *report);
+
 /* Lines about lost time and steps; none if too little was lost to matter. */
 void nspy_report_costs(const struct nspy_report *report, struct nspy_texts *ret);
 struct cJSON *nspy_report_costs_json(const struct nspy_report *report);

@@ -22,6 +22,8 @@
 #define SIM_MS 1000000u
 #define SIM_S  1000000000ull
 
+#define SIM_DATATYPE 7 /* ncclFloat32 */
+
 enum sim_group { SIM_WORLD, SIM_TP, SIM_PP, SIM_DP, SIM_EP, SIM_GROUPS };
 
 enum sim_do { SIM_LOAD, SIM_COMPUTE, SIM_COLL, SIM_SEND, SIM_RECV, SIM_SYNC };

@@ -10,7 +10,6 @@
 #define LAUNCH_NS  5000u
 #define INIT_NS    3000000u
 #define STREAM     0x7000u
-#define FLOAT32    7
 #define ERROR_CODE 1 /* ncclUnhandledCudaError */
 
 bool sim_is_culprit(const struct sim *sim, const struct sim_rank *r)
@@ -215,7 +214,7 @@ static struct nspy_rec operation(const struct sim *sim, struct sim_rank *r, cons
 
 	rec.comm = r->index[op->group];
 	rec.count = op->count;
-	rec.datatype = FLOAT32;
+	rec.datatype = SIM_DATATYPE;
 	rec.arg = STREAM;
 	if (op->what == SIM_COLL)
 		rec.redop = strcmp(op->fn, "ncclAllGather") == 0 ? NSPY_REDOP_NONE : 0;
