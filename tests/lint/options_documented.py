@@ -4,7 +4,7 @@ import re
 
 import lintlib
 
-CHECK = "every long option is in help, man page and the bash, zsh and fish completions"
+CHECK = "every long option is in help, man page and completions; every command has completions for bash, zsh and fish"
 
 # Sources with the option tables -> man page. The completions are named after the program.
 PROGRAMS = {
@@ -40,9 +40,14 @@ _SHELL = {
     "tools/completions/zsh/_ncclspy-collect": "--tar\n",
     "tools/completions/fish/ncclspy-collect.fish": "complete -l tar\n",
 }
-GOOD = dict(_FULL, **_SHELL)
+# A command without a table of options.
+_PLAIN = dict({"docs/man/ncclspy-plain.1.scd": "*ncclspy-plain*\n"},
+              **{pattern.format("ncclspy-plain"): "ncclspy-plain\n" for pattern in COMPLETIONS})
+GOOD = dict(_FULL, **_SHELL, **_PLAIN)
 BAD = [dict(_FULL, **{path: "nothing\n"}) for path in _FULL if path != "tools/run/main.c"] + [
     dict(_SHELL, **{path: "nothing\n"}) for path in _SHELL if path != "tools/collect/ncclspy-collect"] + [
+    {path: text for path, text in _PLAIN.items() if path != pattern.format("ncclspy-plain")}
+    for pattern in COMPLETIONS] + [
     dict(_FULL, **{"tools/run/main.c": '{"output", required_argument, NULL, 0},\n'}),
     dict(_FULL, **{"docs/man/ncclspy-run.1.scd": "*--output* *--gone*\n"}),
 ]
@@ -66,7 +71,16 @@ def mentions(text, option):
         re.search(r"-l\s+" + re.escape(option) + r"(?![\w-])", text)
 
 
+def without_completions(root):
+    for man in lintlib.files(root, ".1.scd"):
+        command = man.rpartition("/")[2][:-len(".1.scd")]
+        for pattern in COMPLETIONS:
+            if lintlib.read(root, pattern.format(command)) is None:
+                yield f"{pattern.format(command)}: missing, though there is {man}"
+
+
 def check(root):
+    yield from without_completions(root)
     every = set()
     for folder, _ in PROGRAMS.values():
         every |= table(root, folder)[0]
