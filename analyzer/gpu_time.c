@@ -151,7 +151,9 @@ static void gather_kernels(struct bench *bench, const struct part *parts, size_t
 			};
 		}
 	}
-	qsort(bench->kernels, bench->kernel_count, sizeof(*bench->kernels), compare_kernels);
+	if (bench->kernel_count)
+		qsort(bench->kernels, bench->kernel_count, sizeof(*bench->kernels),
+		      compare_kernels);
 }
 
 /* Kernels of one operation, the shortest first. */
